@@ -1,0 +1,1 @@
+//! Loading, validating, scaling and importing labelled datasets.

@@ -1,0 +1,1 @@
+//! The toolgauge command.

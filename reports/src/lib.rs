@@ -1,0 +1,1 @@
+//! Tables, plots and files made from stored episodes.
