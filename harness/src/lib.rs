@@ -6,5 +6,6 @@ pub mod catalogue;
 pub mod chat;
 pub mod dataset;
 pub mod ids;
+pub mod store;
 pub mod tokens;
 pub mod usage;

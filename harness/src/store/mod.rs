@@ -1,0 +1,4 @@
+//! What is kept: the log format, the response store built on it, and the run directory.
+
+pub mod log;
+pub mod responses;

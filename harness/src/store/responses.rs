@@ -1,0 +1,361 @@
+//! The response store: what was asked and what came back, keyed on the full request.
+//!
+//! Order of events for one key: `intent` is durable before a request is sent, `response` before any later step depends on
+//! it. After a crash an intent without a response is *possibly billed*. A cassette is a slice of a store in the same format.
+//!
+//! Long parts of a request (tool definitions, long messages) are stored once as `blob` records.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::log::{self, Log, LogError};
+use crate::ids::Digest;
+
+const KIND: &str = "toolgauge-responses";
+/// Parts longer than this many bytes of JSON are stored once. Below it a digest would save little.
+const BLOB_MIN_BYTES: usize = 1_000;
+
+/// Everything that decides an answer. Two requests are the same only if all of it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// `chat/completions` or `embeddings`.
+    pub route: String,
+    /// The configured identity of the endpoint, never its address.
+    pub endpoint: String,
+    /// Repeats are never served from one stored answer.
+    pub repeat: u32,
+    /// The body: model, messages, tools in their order, sampling.
+    pub body: Value,
+}
+
+impl Request {
+    pub fn key(&self) -> Digest {
+        Digest::of_json(self)
+    }
+}
+
+/// One failed attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FailedAttempt {
+    pub kind: String,
+    pub status: Option<u16>,
+    pub message: String,
+    pub elapsed_ms: f64,
+    /// How long was waited before the next attempt.
+    pub wait_ms: f64,
+}
+
+/// A stored answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Response {
+    pub body: Value,
+    /// Of the attempt that succeeded.
+    pub latency_ms: f64,
+    /// Attempts that failed before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedAttempt>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Record {
+    Blob { digest: Digest, value: Value },
+    Intent { key: Digest, at: String, request: Request },
+    /// Given up: nothing came back that could be used.
+    Failure { key: Digest, at: String, attempts: Vec<FailedAttempt> },
+    Response { key: Digest, at: String, response: Response },
+}
+
+#[derive(Debug, Default)]
+struct Index {
+    blobs: BTreeMap<Digest, Value>,
+    requests: BTreeMap<Digest, Request>,
+    responses: BTreeMap<Digest, Response>,
+    /// Intents that neither a response nor a failure closed.
+    open: BTreeSet<Digest>,
+    failed_attempts: usize,
+}
+
+impl Index {
+    fn apply(&mut self, record: Record) {
+        match record {
+            Record::Blob { digest, value } => {
+                self.blobs.insert(digest, value);
+            }
+            Record::Intent { key, request, .. } => {
+                self.open.insert(key.clone());
+                self.requests.insert(key, request);
+            }
+            Record::Failure { key, attempts, .. } => {
+                self.open.remove(&key);
+                self.failed_attempts += attempts.len();
+            }
+            Record::Response { key, response, .. } => {
+                self.open.remove(&key);
+                self.failed_attempts += response.failed.len();
+                // The first answer stands: later steps may already depend on it.
+                self.responses.entry(key).or_insert(response);
+            }
+        }
+    }
+
+    fn load(path: &Path, records: Vec<Value>) -> Result<Self, LogError> {
+        let mut index = Self::default();
+        for (line, record) in records.into_iter().enumerate() {
+            let record = serde_json::from_value(record).map_err(|error| LogError::Damaged {
+                path: path.to_owned(),
+                line: line + 2,
+                what: error.to_string(),
+            })?;
+            index.apply(record);
+        }
+        Ok(index)
+    }
+}
+
+/// A response store: open for appending in a run, or read-only as a cassette.
+#[derive(Debug)]
+pub struct ResponseStore {
+    log: Option<Log>,
+    index: Mutex<Index>,
+    torn_bytes: usize,
+}
+
+impl ResponseStore {
+    /// Opens or creates a store for appending.
+    pub fn open(path: &Path) -> Result<Self, LogError> {
+        let (log, contents) = Log::open(path, KIND)?;
+        let index = Mutex::new(Index::load(path, contents.records)?);
+        Ok(Self { log: Some(log), index, torn_bytes: contents.torn_bytes })
+    }
+
+    /// Opens a store or cassette for reading.
+    pub fn read(path: &Path) -> Result<Self, LogError> {
+        let contents = log::read(path, KIND)?;
+        let index = Mutex::new(Index::load(path, contents.records)?);
+        Ok(Self { log: None, index, torn_bytes: contents.torn_bytes })
+    }
+
+    fn index(&self) -> std::sync::MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn get(&self, key: &Digest) -> Option<Response> {
+        self.index().responses.get(key).cloned()
+    }
+
+    /// The full request of a key, blobs put back.
+    pub fn request(&self, key: &Digest) -> Option<Request> {
+        let index = self.index();
+        let mut request = index.requests.get(key)?.clone();
+        restore(&mut request.body, &index.blobs);
+        Some(request)
+    }
+
+    /// Makes the intent durable. Call before sending.
+    pub async fn intend(&self, key: &Digest, request: &Request, at: String) -> Result<(), LogError> {
+        let mut slim = request.clone();
+        let mut blobs = BTreeMap::new();
+        extract(&mut slim.body, &mut blobs);
+        let mut records: Vec<Record> = {
+            let index = self.index();
+            let new = blobs.into_iter().filter(|(digest, _)| !index.blobs.contains_key(digest));
+            new.map(|(digest, value)| Record::Blob { digest, value }).collect()
+        };
+        records.push(Record::Intent { key: key.clone(), at, request: slim });
+        self.append(records).await
+    }
+
+    /// Makes an answer durable. Call before using it.
+    pub async fn answer(&self, key: &Digest, response: Response, at: String) -> Result<(), LogError> {
+        self.append(vec![Record::Response { key: key.clone(), at, response }]).await
+    }
+
+    /// Records that a request was given up.
+    pub async fn give_up(&self, key: &Digest, attempts: Vec<FailedAttempt>, at: String) -> Result<(), LogError> {
+        self.append(vec![Record::Failure { key: key.clone(), at, attempts }]).await
+    }
+
+    async fn append(&self, records: Vec<Record>) -> Result<(), LogError> {
+        let log = self.log.as_ref().expect("only a store opened for appending is written to");
+        log.append(&records).await?;
+        let mut index = self.index();
+        for record in records {
+            index.apply(record);
+        }
+        Ok(())
+    }
+
+    /// Copies the given keys, with their requests and blobs, into a new file of the same format: a cassette.
+    pub async fn export(&self, keys: &BTreeSet<Digest>, path: &Path) -> Result<usize, LogError> {
+        let (log, _) = Log::open(path, KIND)?;
+        let mut records = Vec::new();
+        let mut count = 0;
+        {
+            let index = self.index();
+            let mut blobs = BTreeSet::new();
+            for key in keys {
+                let (Some(request), Some(response)) = (index.requests.get(key), index.responses.get(key)) else {
+                    continue;
+                };
+                let mut used = Vec::new();
+                collect_refs(&request.body, &mut used);
+                for digest in used {
+                    if let Some(value) = index.blobs.get(&digest)
+                        && blobs.insert(digest.clone())
+                    {
+                        records.push(Record::Blob { digest, value: value.clone() });
+                    }
+                }
+                let (key, at) = (key.clone(), String::new());
+                records.push(Record::Intent { key: key.clone(), at: at.clone(), request: request.clone() });
+                records.push(Record::Response { key, at, response: response.clone() });
+                count += 1;
+            }
+        }
+        log.append(&records).await?;
+        Ok(count)
+    }
+
+    /// Requests that were in flight when a process died: possibly billed, answer unknown.
+    pub fn possibly_billed(&self) -> usize {
+        self.index().open.len()
+    }
+
+    pub fn failed_attempts(&self) -> usize {
+        self.index().failed_attempts
+    }
+
+    pub fn len(&self) -> usize {
+        self.index().responses.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of an unfinished last line found when the store was opened.
+    pub fn torn_bytes(&self) -> usize {
+        self.torn_bytes
+    }
+
+    /// All stored answers, by key.
+    pub fn responses(&self) -> Vec<(Digest, Response)> {
+        self.index().responses.iter().map(|(key, response)| (key.clone(), response.clone())).collect()
+    }
+}
+
+/// The parts of a body that may become blobs: the list of tools, and each message.
+fn parts(body: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let object = body.as_object_mut();
+    object.into_iter().flat_map(|fields| {
+        fields.iter_mut().flat_map(|(name, value)| -> Box<dyn Iterator<Item = &mut Value>> {
+            match (name.as_str(), value) {
+                ("messages", Value::Array(messages)) => Box::new(messages.iter_mut()),
+                ("tools" | "input" | "response_format", value) => Box::new(std::iter::once(value)),
+                _ => Box::new(std::iter::empty()),
+            }
+        })
+    })
+}
+
+fn extract(body: &mut Value, blobs: &mut BTreeMap<Digest, Value>) {
+    for part in parts(body) {
+        let bytes = serde_json::to_vec(part).expect("plain data serialises");
+        if bytes.len() > BLOB_MIN_BYTES {
+            let digest = Digest::of(&bytes);
+            let value = std::mem::replace(part, json!({"$blob": digest}));
+            blobs.insert(digest, value);
+        }
+    }
+}
+
+fn blob_ref(part: &Value) -> Option<Digest> {
+    let fields = part.as_object().filter(|fields| fields.len() == 1)?;
+    fields.get("$blob")?.as_str().map(Digest::new)
+}
+
+fn collect_refs(body: &Value, used: &mut Vec<Digest>) {
+    let mut body = body.clone();
+    used.extend(parts(&mut body).filter_map(|part| blob_ref(part)));
+}
+
+fn restore(body: &mut Value, blobs: &BTreeMap<Digest, Value>) {
+    for part in parts(body) {
+        if let Some(value) = blob_ref(part).and_then(|digest| blobs.get(&digest)) {
+            *part = value.clone();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str, repeat: u32) -> Request {
+        let tools: Vec<_> = (0..40).map(|n| json!({"function": {"name": format!("tool_{n}")}})).collect();
+        Request {
+            route: "chat/completions".to_owned(),
+            endpoint: "e".to_owned(),
+            repeat,
+            body: json!({"model": "m", "messages": [{"role": "user", "content": text}], "tools": tools}),
+        }
+    }
+
+    fn response(text: &str) -> Response {
+        Response { body: json!({"t": text}), latency_ms: 1.5, failed: Vec::new() }
+    }
+
+    #[tokio::test]
+    async fn answers_survive_and_open_intents_are_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("responses.jsonl");
+        let (asked, lost) = (request("a", 0), request("b", 0));
+        {
+            let store = ResponseStore::open(&path).unwrap();
+            store.intend(&asked.key(), &asked, String::new()).await.unwrap();
+            store.answer(&asked.key(), response("yes"), String::new()).await.unwrap();
+            store.intend(&lost.key(), &lost, String::new()).await.unwrap();
+        }
+        let store = ResponseStore::open(&path).unwrap();
+        assert_eq!(store.get(&asked.key()), Some(response("yes")));
+        assert_eq!(store.get(&lost.key()), None);
+        assert_eq!(store.possibly_billed(), 1);
+        assert_eq!(store.request(&asked.key()), Some(asked), "blobs are put back");
+        let bytes = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(bytes.matches("tool_39").count(), 1, "definitions are stored once");
+    }
+
+    #[test]
+    fn the_key_covers_order_repeat_and_endpoint() {
+        let base = request("a", 0);
+        let mut swapped = base.clone();
+        swapped.body["tools"].as_array_mut().unwrap().swap(0, 1);
+        let mut elsewhere = base.clone();
+        elsewhere.endpoint = "f".to_owned();
+        let keys: BTreeSet<_> = [&base, &swapped, &elsewhere, &request("a", 1)].map(Request::key).into();
+        assert_eq!(keys.len(), 4);
+    }
+
+    #[tokio::test]
+    async fn a_cassette_is_a_slice_in_the_same_format() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ResponseStore::open(&dir.path().join("responses.jsonl")).unwrap();
+        for text in ["a", "b", "c"] {
+            let request = request(text, 0);
+            store.intend(&request.key(), &request, "now".to_owned()).await.unwrap();
+            store.answer(&request.key(), response(text), "now".to_owned()).await.unwrap();
+        }
+        let path = dir.path().join("cassette.jsonl");
+        let keys = BTreeSet::from([request("a", 0).key(), request("c", 0).key()]);
+        assert_eq!(store.export(&keys, &path).await.unwrap(), 2);
+        let cassette = ResponseStore::read(&path).unwrap();
+        assert_eq!(cassette.len(), 2);
+        assert_eq!(cassette.request(&request("c", 0).key()), Some(request("c", 0)));
+        assert_eq!(cassette.get(&request("b", 0).key()), None);
+    }
+}
