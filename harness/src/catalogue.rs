@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{ActorId, Digest, ToolId};
+use crate::text::mentions;
 
 /// What a server says about the effects of a tool (Model Context Protocol, `ToolAnnotations`). Absent means unsaid.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -209,7 +210,7 @@ impl View {
     /// The tools of `subset` that `actor` may call, in the order of `subset`, shuffled by `order_seed` if there is one.
     /// Core tools keep their places at the front whatever the shuffle: they head every prompt.
     ///
-    /// Skills that keep no tool are dropped.
+    /// Skills that keep no tool are dropped, and so is every line of a body that names a tool outside the view.
     pub fn new(catalogue: &Catalogue, actor: &Actor, subset: &[ToolId], order_seed: Option<u64>) -> Self {
         let granted = subset.iter().filter_map(|id| catalogue.get(id)).filter(|tool| actor.may_call(tool));
         let (core, mut deferrable): (Vec<_>, Vec<_>) = granted.cloned().partition(|tool| tool.core);
@@ -218,6 +219,13 @@ impl View {
         }
         let tools: Vec<_> = core.into_iter().chain(deferrable).collect();
         let by_id: HashMap<_, _> = tools.iter().enumerate().map(|(index, tool)| (tool.id.clone(), index)).collect();
+        let hidden: Vec<&str> = catalogue
+            .tools
+            .iter()
+            .filter(|tool| !by_id.contains_key(&tool.id) && tool.name().contains('_'))
+            .map(|tool| tool.name())
+            .filter(|name| !tools.iter().any(|tool| tool.name() == *name))
+            .collect();
         let skills: Vec<_> = catalogue
             .skills
             .iter()
@@ -225,7 +233,7 @@ impl View {
             .map(|skill| ViewSkill {
                 name: skill.name.clone(),
                 description: skill.description.clone(),
-                body: skill.body.clone(),
+                body: without_lines_naming(&skill.body, &hidden),
                 pinned: skill.tier == Tier::Pinned,
                 tools: skill.allowed_tools.iter().filter(|id| by_id.contains_key(*id)).cloned().collect(),
             })
@@ -278,6 +286,11 @@ impl View {
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
+}
+
+fn without_lines_naming(body: &str, hidden: &[&str]) -> String {
+    let allowed = |line: &&str| !hidden.iter().any(|name| mentions(line, name));
+    body.split_inclusive('\n').filter(allowed).collect()
 }
 
 #[cfg(test)]
@@ -337,6 +350,12 @@ mod tests {
         assert_eq!(names, ["terminal", "find"]);
         let skills: Vec<_> = view.skills().iter().map(|skill| (skill.name.as_str(), skill.tools.len())).collect();
         assert_eq!(skills, [("mailing", 1), ("mine", 1)], "desk-work keeps no tool and goes");
+    }
+
+    #[test]
+    fn bodies_do_not_name_what_is_hidden() {
+        let body = "Find it.\n- then call `mail_send`\n- or mail_sender\n";
+        assert_eq!(without_lines_naming(body, &["mail_send"]), "Find it.\n- or mail_sender\n");
     }
 
     #[test]

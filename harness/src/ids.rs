@@ -136,17 +136,17 @@ impl Digest {
     pub fn short(&self) -> &str {
         &self.0[..self.0.len().min(12)]
     }
+
+    /// A number drawn from the digest, for seeded choices.
+    pub fn seed(&self) -> u64 {
+        blake3::hash(self.0.as_bytes()).as_bytes()[..8].iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte))
+    }
 }
 
 impl JobKey {
     /// The key of the given plain value.
     pub fn of_json<T: Serialize>(value: &T) -> Self {
         Self(Digest::of_json(value).0)
-    }
-
-    /// The first twelve hex digits, for people.
-    pub fn short(&self) -> &str {
-        &self.0[..self.0.len().min(12)]
     }
 }
 

@@ -46,7 +46,9 @@ pub enum LogError {
     Damaged { path: PathBuf, line: usize, what: String },
     #[error("{path}: is a log of {found:?}, expected {expected:?}")]
     OtherKind { path: PathBuf, found: String, expected: String },
-    #[error("{path}: format version {found} is newer than {VERSION}, which this toolgauge reads; use a newer toolgauge")]
+    #[error(
+        "{path}: format version {found} is newer than {VERSION}, which this toolgauge reads; use a newer toolgauge"
+    )]
     Newer { path: PathBuf, found: u32 },
     #[error("{path}: closed after a failed write ({why}); free space or fix the folder, then resume")]
     Closed { path: PathBuf, why: String },
@@ -114,7 +116,11 @@ fn parse(path: &Path, kind: &str, bytes: &[u8]) -> Result<Contents, LogError> {
         if index == 0 {
             let header: Header = serde_json::from_value(record).map_err(|error| damaged(error.to_string()))?;
             if header.log != kind {
-                return Err(LogError::OtherKind { path: path.to_owned(), found: header.log, expected: kind.to_owned() });
+                return Err(LogError::OtherKind {
+                    path: path.to_owned(),
+                    found: header.log,
+                    expected: kind.to_owned(),
+                });
             }
             if header.version > VERSION {
                 return Err(LogError::Newer { path: path.to_owned(), found: header.version });
@@ -143,7 +149,8 @@ impl Log {
     /// Opens or creates the log, cutting off an unfinished last line. The caller makes sure that nobody else has it open.
     pub fn open(path: &Path, kind: &str) -> Result<(Self, Contents), LogError> {
         let io = LogError::io(path);
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(&io)?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(&io)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(&io)?;
         let contents = parse(path, kind, &bytes)?;

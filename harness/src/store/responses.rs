@@ -63,11 +63,26 @@ pub struct Response {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Record {
-    Blob { digest: Digest, value: Value },
-    Intent { key: Digest, at: String, request: Request },
+    Blob {
+        digest: Digest,
+        value: Value,
+    },
+    Intent {
+        key: Digest,
+        at: String,
+        request: Request,
+    },
     /// Given up: nothing came back that could be used.
-    Failure { key: Digest, at: String, attempts: Vec<FailedAttempt> },
-    Response { key: Digest, at: String, response: Response },
+    Failure {
+        key: Digest,
+        at: String,
+        attempts: Vec<FailedAttempt>,
+    },
+    Response {
+        key: Digest,
+        at: String,
+        response: Response,
+    },
 }
 
 #[derive(Debug, Default)]

@@ -1,0 +1,220 @@
+//! What an endpoint can do, as `doctor` writes it and a person may edit it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+const VERSION: u32 = 1;
+
+/// How a model is asked for its choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// `tools` and `tool_calls`.
+    #[default]
+    Native,
+    /// `response_format` with a JSON Schema.
+    JsonSchema,
+    /// Plain words both ways.
+    Text,
+}
+
+/// Which names an endpoint accepts for a tool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NameRule {
+    /// `^[a-zA-Z0-9_-]{1,64}$`
+    #[default]
+    Openai,
+    Any,
+}
+
+/// An endpoint and a model behind it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    #[serde(deserialize_with = "known_version")]
+    version: u32,
+    /// Identity in every key of the response store. A managed server is known by what it serves, never by its port.
+    pub id: String,
+    /// The name that goes into requests.
+    pub model: String,
+    #[serde(default)]
+    pub protocol: Protocol,
+    /// Tokens that one request may use, prompt and output together; unknown if absent.
+    #[serde(default, deserialize_with = "some_positive", skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
+    /// Tools that one request may offer; unknown if absent.
+    #[serde(default, deserialize_with = "some_positive", skip_serializing_if = "Option::is_none")]
+    pub max_tools: Option<usize>,
+    /// Tokens that one generation may use.
+    #[serde(default = "default_output", deserialize_with = "positive")]
+    pub max_output_tokens: u32,
+    #[serde(default)]
+    pub tool_name_rule: NameRule,
+    /// Requests in flight at once.
+    #[serde(default = "default_concurrency", deserialize_with = "positive")]
+    pub concurrency: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embed_model: Option<String>,
+}
+
+/// A profile that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    #[error("{path}: cannot be read: {source}")]
+    Read { path: String, source: std::io::Error },
+    #[error("{path}:{line}:{column}: {message}")]
+    Parse { path: String, line: usize, column: usize, message: String },
+    #[error("{path}: `max_output_tokens` ({output}) leaves no room for a prompt in `context_tokens` ({context})")]
+    NoRoom { path: String, output: u32, context: u64 },
+}
+
+impl Profile {
+    /// A hosted endpoint of which nothing is known but its address: native tools, no known limits, those it has are
+    /// learned from its refusals.
+    pub fn hosted(base_url: &str, model: &str) -> Self {
+        Self {
+            version: VERSION,
+            id: format!("{}#{model}", base_url.trim_end_matches('/')),
+            model: model.to_owned(),
+            protocol: Protocol::Native,
+            context_tokens: None,
+            max_tools: None,
+            max_output_tokens: default_output(),
+            tool_name_rule: NameRule::Openai,
+            concurrency: default_concurrency(),
+            embed_model: None,
+        }
+    }
+
+    pub fn load(path: &Path) -> Result<Self, ProfileError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|source| ProfileError::Read { path: name.clone(), source })?;
+        Self::parse(&text, &name)
+    }
+
+    /// Reads the text of a profile; `path` is for messages.
+    pub fn parse(text: &str, path: &str) -> Result<Self, ProfileError> {
+        let profile: Self = toml::from_str(text).map_err(|error| {
+            let (line, column) = position(text, error.span().map_or(0, |span| span.start));
+            ProfileError::Parse { path: path.to_owned(), line, column, message: with_hint(error.message()) }
+        })?;
+        match profile.context_tokens {
+            Some(context) if context <= u64::from(profile.max_output_tokens) => {
+                Err(ProfileError::NoRoom { path: path.to_owned(), output: profile.max_output_tokens, context })
+            }
+            _ => Ok(profile),
+        }
+    }
+
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a profile is plain data")
+    }
+}
+
+fn default_output() -> u32 {
+    1_024
+}
+
+fn default_concurrency() -> usize {
+    4
+}
+
+fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    match u32::deserialize(deserializer)? {
+        VERSION => Ok(VERSION),
+        other => Err(serde::de::Error::custom(format!("version {other} is not known here, expected {VERSION}"))),
+    }
+}
+
+fn positive<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    match T::deserialize(deserializer)? {
+        zero if zero == T::default() => Err(serde::de::Error::custom("0 is too small, expected at least 1")),
+        value => Ok(value),
+    }
+}
+
+fn some_positive<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    positive(deserializer).map(Some)
+}
+
+/// Line and column, from 1, of a byte offset.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text[..offset.min(text.len())];
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
+/// Adds the nearest of the words that serde says it expected. Its messages quote the culprit first, then the choices.
+fn with_hint(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    let nearest = quoted.next().filter(|_| message.starts_with("unknown")).and_then(|culprit| {
+        let distance = |choice: &&str| strsim::damerau_levenshtein(culprit, choice);
+        quoted.min_by_key(distance).filter(|choice| distance(choice) <= 1 + culprit.chars().count() / 3)
+    });
+    match nearest {
+        Some(nearest) => format!("{message}; did you mean `{nearest}`?"),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &str = "version = 1\nid = \"local\"\nmodel = \"m\"\n";
+
+    fn error(tail: &str) -> String {
+        Profile::parse(&format!("{HEAD}{tail}"), "p.toml").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn profiles_round_trip() {
+        let hosted = Profile::hosted("https://api.example.com/v1/", "m-1");
+        assert_eq!(hosted.id, "https://api.example.com/v1#m-1");
+        assert_eq!(Profile::parse(&hosted.to_toml(), "p.toml").unwrap(), hosted);
+        let full = Profile {
+            protocol: Protocol::JsonSchema,
+            context_tokens: Some(8_192),
+            max_tools: Some(128),
+            tool_name_rule: NameRule::Any,
+            embed_model: Some("e".to_owned()),
+            ..hosted
+        };
+        assert_eq!(Profile::parse(&full.to_toml(), "p.toml").unwrap(), full);
+    }
+
+    #[test]
+    fn mistakes_are_placed_and_named() {
+        let message = error("contxt_tokens = 5\n");
+        assert!(message.starts_with("p.toml:4:1: unknown field `contxt_tokens`"), "{message}");
+        assert!(message.ends_with("did you mean `context_tokens`?"), "{message}");
+        let message = error("max_tools = 3\n  protocol = \"nativ\"\n");
+        assert!(message.starts_with("p.toml:5:14: unknown variant `nativ`"), "{message}");
+        assert!(message.ends_with("did you mean `native`?"), "{message}");
+        assert!(!error("zzzzzzzz = 1").contains("did you mean"), "nothing is near");
+        assert!(error("concurrency = 0").starts_with("p.toml:4:15: 0 is too small"), "{}", error("concurrency = 0"));
+        assert!(error("max_tools = 0").starts_with("p.toml:4:13: 0 is too small"));
+        assert!(error("model = 3").starts_with("p.toml:4:1: duplicate key"), "{}", error("model = 3"));
+    }
+
+    #[test]
+    fn other_versions_and_impossible_limits_are_refused() {
+        let message = Profile::parse("version = 2\nid = \"a\"\nmodel = \"m\"", "p.toml").unwrap_err().to_string();
+        assert_eq!(message, "p.toml:1:11: version 2 is not known here, expected 1");
+        let message = Profile::parse("id = \"a\"\nmodel = \"m\"", "p.toml").unwrap_err().to_string();
+        assert!(message.contains("missing field `version`"), "{message}");
+        assert!(error("context_tokens = 1024").contains("leaves no room"), "{}", error("context_tokens = 1024"));
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let message = Profile::load(Path::new("no/such/profile.toml")).unwrap_err().to_string();
+        assert!(message.starts_with("no/such/profile.toml: cannot be read"), "{message}");
+    }
+}

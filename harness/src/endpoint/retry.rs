@@ -1,0 +1,222 @@
+//! Repeating failed attempts, in the open: every attempt is handed out and recorded.
+
+use std::time::Duration;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::{EndpointError, ErrorKind, Route, Transport, classify, plain};
+
+/// How often and how patiently to repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RetryPolicy {
+    /// Requests for one answer, the first included; 0 counts as 1.
+    pub max_attempts: u32,
+    /// Longest wait before the first repetition; doubles with each further one.
+    pub base_ms: u64,
+    /// Longest wait of all, unless the server asks for more.
+    pub cap_ms: u64,
+    /// Longest sum of all waits for one answer.
+    pub budget_ms: u64,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { max_attempts: 4, base_ms: 500, cap_ms: 20_000, budget_ms: 120_000 }
+    }
+}
+
+/// One failed attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub status: Option<u16>,
+    pub kind: ErrorKind,
+    pub message: String,
+    /// Wait before the next attempt; 0 after the last one.
+    pub wait_ms: u64,
+    /// Time that the attempt itself took.
+    pub elapsed_ms: f64,
+}
+
+/// An answer and what it took.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    pub value: Value,
+    /// The attempts that failed before.
+    pub attempts: Vec<Attempt>,
+    /// Time of the attempt that succeeded.
+    pub latency_ms: f64,
+    /// Sum of all waits.
+    pub backoff_ms: u64,
+}
+
+/// Sends `body` until it is answered, the error is final, or the policy is used up. `on_attempt` sees each failure before
+/// the wait that follows it.
+///
+/// The wait is drawn evenly from zero to the current limit, which keeps many callers from coming back at once, or is
+/// what the server asks for if that is longer. Equal seeds give equal waits.
+pub async fn with_retries(
+    transport: &dyn Transport,
+    route: Route,
+    body: &Value,
+    policy: &RetryPolicy,
+    seed: u64,
+    on_attempt: &mut (dyn FnMut(&Attempt) + Send),
+) -> Result<Answered, (EndpointError, Vec<Attempt>)> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut attempts: Vec<Attempt> = Vec::new();
+    let mut backoff_ms = 0;
+    loop {
+        let start = Instant::now();
+        let answer = transport.post(route, body).await;
+        let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
+        let mut error = match answer.map_err(EndpointError::from).and_then(|response| classify(route, response)) {
+            Ok(value) => return Ok(Answered { value, attempts, latency_ms: elapsed_ms, backoff_ms }),
+            Err(error) => error,
+        };
+        let done = u32::try_from(attempts.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let mut wait = None;
+        if error.kind.retryable() && done < policy.max_attempts {
+            let limit = policy.base_ms.saturating_mul(1 << (done - 1).min(32)).min(policy.cap_ms);
+            let wait_ms = rng.random_range(0..=limit).max(error.retry_after_ms.unwrap_or(0));
+            let left = policy.budget_ms.saturating_sub(backoff_ms);
+            if wait_ms <= left {
+                wait = Some(wait_ms);
+            } else {
+                let note = format!("gave up: the next wait of {wait_ms} ms exceeds the {left} ms left for waiting");
+                error.message = plain(&format!("{note}; {}", error.message));
+            }
+        }
+        let attempt = Attempt {
+            status: error.status,
+            kind: error.kind,
+            message: error.message.clone(),
+            wait_ms: wait.unwrap_or(0),
+            elapsed_ms,
+        };
+        on_attempt(&attempt);
+        attempts.push(attempt);
+        let Some(wait_ms) = wait else { return Err((error, attempts)) };
+        sleep(Duration::from_millis(wait_ms)).await;
+        backoff_ms += wait_ms;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{Scripted, TransportError, WireResponse};
+    use super::*;
+
+    const POLICY: RetryPolicy = RetryPolicy { max_attempts: 3, base_ms: 100, cap_ms: 150, budget_ms: 5_000 };
+
+    fn good() -> WireResponse {
+        json!({"choices": [{"message": {"content": "a"}}]}).into()
+    }
+
+    fn bad(status: u16, retry_after_ms: Option<u64>) -> WireResponse {
+        WireResponse { status, retry_after_ms, request_id: None, body: "no".to_owned() }
+    }
+
+    async fn ask(
+        replies: Vec<WireResponse>,
+        policy: &RetryPolicy,
+        seed: u64,
+    ) -> Result<Answered, (EndpointError, Vec<Attempt>)> {
+        let mut reported = Vec::new();
+        let transport = Scripted::replies(replies);
+        let result = with_retries(&transport, Route::Chat, &json!({}), policy, seed, &mut |attempt| {
+            reported.push(attempt.clone());
+        })
+        .await;
+        let recorded = match &result {
+            Ok(answered) => &answered.attempts,
+            Err((_, attempts)) => attempts,
+        };
+        assert_eq!(&reported, recorded, "what is reported is what is recorded");
+        result
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_before_an_answer_are_recorded() {
+        let start = Instant::now();
+        let answered = ask(vec![bad(503, None), bad(429, Some(2_000)), good()], &POLICY, 1).await.unwrap();
+        let kinds: Vec<_> = answered.attempts.iter().map(|attempt| (attempt.status, attempt.kind)).collect();
+        assert_eq!(kinds, [(Some(503), ErrorKind::Server), (Some(429), ErrorKind::RateLimited)]);
+        assert!(answered.attempts[0].wait_ms <= 100);
+        assert_eq!(answered.attempts[1].wait_ms, 2_000, "the server's wish outranks the cap");
+        assert_eq!(answered.backoff_ms, answered.attempts.iter().map(|attempt| attempt.wait_ms).sum::<u64>());
+        assert_eq!(u128::from(answered.backoff_ms), start.elapsed().as_millis());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_end_at_the_maximum() {
+        for max_attempts in [0, 1, 3] {
+            let policy = RetryPolicy { max_attempts, ..POLICY };
+            let (error, attempts) = ask(vec![bad(500, None); 9], &policy, 1).await.unwrap_err();
+            assert_eq!((error.kind, attempts.len()), (ErrorKind::Server, max_attempts.max(1) as usize));
+            assert_eq!(attempts.last().unwrap().wait_ms, 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn final_errors_are_not_repeated() {
+        for status in [400, 401, 402, 404] {
+            assert_eq!(ask(vec![bad(status, None), good()], &POLICY, 1).await.unwrap_err().1.len(), 1, "{status}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_beyond_the_budget_ends_at_once() {
+        let start = Instant::now();
+        let replies = vec![bad(429, Some(3_000)), bad(429, Some(3_000)), good()];
+        let (error, attempts) = ask(replies, &POLICY, 1).await.unwrap_err();
+        assert_eq!(attempts.len(), 2);
+        assert_eq!(start.elapsed().as_millis(), 3_000);
+        let expected = "gave up: the next wait of 3000 ms exceeds the 2000 ms left for waiting; no";
+        assert_eq!((error.message.as_str(), error.retry_after_ms), (expected, Some(3_000)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_follow_the_seed_and_stay_below_the_cap() {
+        let policy = RetryPolicy { max_attempts: 40, ..POLICY };
+        let waits = async |seed| {
+            let (_, attempts) = ask(vec![bad(500, None); 40], &policy, seed).await.unwrap_err();
+            attempts.iter().map(|attempt| attempt.wait_ms).collect::<Vec<_>>()
+        };
+        assert_eq!(waits(7).await, waits(7).await);
+        assert_ne!(waits(7).await, waits(8).await);
+        let drawn = waits(7).await;
+        assert!(drawn.iter().all(|&wait| wait <= 150), "{drawn:?}");
+        assert!(drawn.iter().any(|&wait| wait > 100), "the limit grows: {drawn:?}");
+        assert!(drawn.iter().any(|&wait| wait < 50), "the whole range is used: {drawn:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn latency_is_that_of_the_last_attempt() {
+        struct Slow(std::sync::atomic::AtomicU64);
+        impl Transport for Slow {
+            fn post<'a>(
+                &'a self,
+                _: Route,
+                _: &'a Value,
+            ) -> futures::future::BoxFuture<'a, Result<WireResponse, TransportError>> {
+                Box::pin(async {
+                    let turn = self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                    sleep(Duration::from_millis(if turn == 0 { 700 } else { 30 })).await;
+                    if turn == 0 { Err(TransportError::Timeout { after_ms: 700 }) } else { Ok(good()) }
+                })
+            }
+        }
+        let transport = Slow(0.into());
+        let answered = with_retries(&transport, Route::Chat, &json!({}), &POLICY, 1, &mut |_| ()).await.unwrap();
+        assert!((answered.latency_ms - 30.0).abs() < 1e-6, "{}", answered.latency_ms);
+        assert!((answered.attempts[0].elapsed_ms - 700.0).abs() < 1e-6);
+        assert_eq!(answered.attempts[0].kind, ErrorKind::Timeout);
+    }
+}

@@ -1,0 +1,309 @@
+//! The one way to an endpoint: store first, then limits, then attempts with retries; every step recorded.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::chat::{ChatReply, ChatRequest, EmbedRequest};
+use crate::clock::now_utc;
+use crate::endpoint::Profile;
+use crate::endpoint::{Attempt, RetryPolicy, with_retries};
+use crate::endpoint::{EndpointError, ErrorKind, Route, Transport};
+use crate::episode::{LimitKind, NotRunnable};
+use crate::ids::Digest;
+use crate::store::log::LogError;
+use crate::store::responses::{FailedAttempt, Request, Response, ResponseStore};
+use crate::tokens;
+use crate::usage::{Price, Usage};
+
+/// A request got no usable answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    #[error(transparent)]
+    Endpoint(EndpointFailure),
+    /// Decided from the profile before anything was sent.
+    #[error("not runnable ({}): {detail}", why.as_str())]
+    NotRunnable { why: NotRunnable, detail: String },
+    /// The run may spend no more. The episode is left unfinished.
+    #[error("stopped at --max-{}", .0.as_str())]
+    Capped(LimitKind),
+    /// The run is being stopped. The episode is left unfinished.
+    #[error("interrupted")]
+    Stopping,
+    #[error("request {} is not in the recording and no endpoint may be asked", key.short())]
+    NotRecorded { key: Digest },
+    #[error(transparent)]
+    Store(#[from] LogError),
+}
+
+/// An endpoint error and the attempts that led to it.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct EndpointFailure {
+    pub error: EndpointError,
+    pub attempts: u32,
+}
+
+/// A usable answer.
+#[derive(Debug)]
+pub struct Answer<T> {
+    pub key: Digest,
+    pub reply: T,
+    pub latency_ms: f64,
+    pub backoff_ms: f64,
+    /// HTTP requests made for it, failed ones included.
+    pub attempts: u32,
+    /// Served from a stored answer.
+    pub stored: bool,
+}
+
+/// What a run may spend.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Caps {
+    pub max_tokens: Option<u64>,
+    /// US dollars; needs a known price.
+    pub max_cost: Option<f64>,
+}
+
+/// What a run has spent: the answers in its own store.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    pub requests: u64,
+    pub tokens: u64,
+    /// `None` if the model's price is unknown.
+    pub cost: Option<f64>,
+}
+
+/// The way to one endpoint for one run.
+pub struct Gateway {
+    transport: Option<Arc<dyn Transport>>,
+    store: ResponseStore,
+    cassettes: Vec<ResponseStore>,
+    profile: Profile,
+    policy: RetryPolicy,
+    caps: Caps,
+    price: Option<Price>,
+    spent: Mutex<Spent>,
+    in_flight: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
+    stopping: std::sync::atomic::AtomicBool,
+}
+
+/// How a gateway is made. Without a transport only stored answers are served.
+pub struct GatewayParts {
+    pub transport: Option<Arc<dyn Transport>>,
+    pub store: ResponseStore,
+    pub cassettes: Vec<ResponseStore>,
+    pub profile: Profile,
+    pub policy: RetryPolicy,
+    pub caps: Caps,
+    pub price: Option<Price>,
+}
+
+impl Gateway {
+    pub fn new(parts: GatewayParts) -> Self {
+        let GatewayParts { transport, store, cassettes, profile, policy, caps, price } = parts;
+        let gateway = Self {
+            transport,
+            store,
+            cassettes,
+            profile,
+            policy,
+            caps,
+            price,
+            spent: Mutex::new(Spent { cost: price.map(|_| 0.0), ..Spent::default() }),
+            in_flight: Mutex::default(),
+            stopping: false.into(),
+        };
+        for (key, response) in gateway.store.responses() {
+            gateway.spend(&response.body, || gateway.store.request(&key).map(|request| request.body));
+        }
+        gateway
+    }
+
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    pub fn store(&self) -> &ResponseStore {
+        &self.store
+    }
+
+    pub fn spent(&self) -> Spent {
+        *self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends nothing more: episodes under way end unfinished at their next request.
+    pub fn stop(&self) {
+        self.stopping.store(true, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// Asks for a chat completion. `prompt_tokens` is the caller's estimate of the prompt.
+    pub async fn chat(
+        &self,
+        request: &ChatRequest,
+        prompt_tokens: u64,
+        repeat: u32,
+    ) -> Result<Answer<ChatReply>, AskError> {
+        self.check_limits(request, prompt_tokens)?;
+        let answer = self.ask(Route::Chat, to_value(request), repeat).await?;
+        let reply =
+            ChatReply::parse(&answer.reply).map_err(|error| AskError::Endpoint(not_a_reply(&error.to_string())))?;
+        Ok(answer.map(reply))
+    }
+
+    /// Asks for embeddings, one vector per text.
+    pub async fn embed(&self, texts: &[String]) -> Result<Answer<Vec<Vec<f32>>>, AskError> {
+        let model = self.profile.embed_model.clone().unwrap_or_else(|| self.profile.model.clone());
+        let answer = self.ask(Route::Embed, to_value(&EmbedRequest { model, input: texts.to_vec() }), 0).await?;
+        let vectors: Option<Vec<Vec<f32>>> = answer.reply["data"]
+            .as_array()
+            .and_then(|rows| rows.iter().map(|row| serde_json::from_value(row["embedding"].clone()).ok()).collect());
+        let vectors = vectors
+            .filter(|vectors| vectors.len() == texts.len())
+            .ok_or_else(|| AskError::Endpoint(not_a_reply("the body holds no embedding for each text")))?;
+        Ok(answer.map(vectors))
+    }
+
+    /// MEASURING, outcomes: estimate + 5 % + max output > context.
+    fn check_limits(&self, request: &ChatRequest, prompt_tokens: u64) -> Result<(), AskError> {
+        let not_runnable = |why, detail| Err(AskError::NotRunnable { why, detail });
+        if let Some(max) = self.profile.max_tools
+            && request.tools.len() > max
+        {
+            let detail = format!("{} tools, the endpoint takes {max}", request.tools.len());
+            return not_runnable(NotRunnable::ToolLimit, detail);
+        }
+        if let Some(context) = self.profile.context_tokens {
+            let output = u64::from(request.max_tokens.unwrap_or(0));
+            let needed = prompt_tokens + prompt_tokens.div_ceil(20) + output;
+            if needed > context {
+                let detail = format!("about {needed} tokens with the answer, the context holds {context}");
+                return not_runnable(NotRunnable::Context, detail);
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, route: Route, body: Value, repeat: u32) -> Result<Answer<Value>, AskError> {
+        let request = Request { route: route.to_string(), endpoint: self.profile.id.clone(), repeat, body };
+        let key = request.key();
+        if let Some(answer) = self.stored(&key) {
+            return Ok(answer);
+        }
+        // Two episodes may need the same answer at once; the second waits for the first instead of asking again.
+        let turn = {
+            let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+            in_flight.entry(key.clone()).or_default().clone()
+        };
+        let _turn = turn.lock().await;
+        let result = match self.stored(&key) {
+            Some(answer) => Ok(answer),
+            None => self.send(route, &request, &key).await,
+        };
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        result
+    }
+
+    fn stored(&self, key: &Digest) -> Option<Answer<Value>> {
+        let stores = std::iter::once(&self.store).chain(&self.cassettes);
+        let response = stores.filter_map(|store| store.get(key)).next()?;
+        Some(Answer {
+            key: key.clone(),
+            reply: response.body,
+            latency_ms: response.latency_ms,
+            backoff_ms: response.failed.iter().map(|attempt| attempt.wait_ms).sum(),
+            attempts: 1 + response.failed.len() as u32,
+            stored: true,
+        })
+    }
+
+    async fn send(&self, route: Route, request: &Request, key: &Digest) -> Result<Answer<Value>, AskError> {
+        let Some(transport) = &self.transport else {
+            return Err(AskError::NotRecorded { key: key.clone() });
+        };
+        if self.stopping.load(std::sync::atomic::Ordering::SeqCst) {
+            return Err(AskError::Stopping);
+        }
+        self.check_caps()?;
+        self.store.intend(key, request, now_utc()).await?;
+        // The jitter of the waits is drawn from the key, so that no clock or shared state decides anything.
+        let seed = key.seed();
+        match with_retries(transport.as_ref(), route, &request.body, &self.policy, seed, &mut |_| {}).await {
+            Ok(answered) => {
+                let failed: Vec<_> = answered.attempts.iter().map(failed_attempt).collect();
+                let response = Response { body: answered.value, latency_ms: answered.latency_ms, failed };
+                self.spend(&response.body, || Some(request.body.clone()));
+                self.store.answer(key, response.clone(), now_utc()).await?;
+                Ok(Answer {
+                    key: key.clone(),
+                    reply: response.body,
+                    latency_ms: response.latency_ms,
+                    backoff_ms: answered.backoff_ms as f64,
+                    attempts: 1 + response.failed.len() as u32,
+                    stored: false,
+                })
+            }
+            Err((error, attempts)) => {
+                let count = attempts.len() as u32;
+                self.store.give_up(key, attempts.iter().map(failed_attempt).collect(), now_utc()).await?;
+                Err(AskError::Endpoint(EndpointFailure { error, attempts: count }))
+            }
+        }
+    }
+
+    fn check_caps(&self) -> Result<(), AskError> {
+        let spent = self.spent();
+        if self.caps.max_tokens.is_some_and(|max| spent.tokens >= max) {
+            return Err(AskError::Capped(LimitKind::Tokens));
+        }
+        if let (Some(max), Some(cost)) = (self.caps.max_cost, spent.cost)
+            && cost >= max
+        {
+            return Err(AskError::Capped(LimitKind::Cost));
+        }
+        Ok(())
+    }
+
+    fn spend(&self, body: &Value, request: impl FnOnce() -> Option<Value>) {
+        // Without reported usage an estimate: better than a cap that never closes.
+        let usage = Usage::parse(&body["usage"]).unwrap_or_else(|| Usage {
+            input_tokens: request().map_or(0, |request| tokens::count_json(&request)),
+            output_tokens: tokens::count_json(body),
+            ..Usage::default()
+        });
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        spent.requests += 1;
+        spent.tokens += usage.total();
+        if let (Some(cost), Some(price)) = (spent.cost.as_mut(), self.price) {
+            *cost += price.cost(&usage);
+        }
+    }
+}
+
+impl<T> Answer<T> {
+    fn map<U>(self, reply: U) -> Answer<U> {
+        let Self { key, latency_ms, backoff_ms, attempts, stored, .. } = self;
+        Answer { key, reply, latency_ms, backoff_ms, attempts, stored }
+    }
+}
+
+fn to_value<T: serde::Serialize>(request: &T) -> Value {
+    serde_json::to_value(request).expect("plain data serialises")
+}
+
+fn failed_attempt(attempt: &Attempt) -> FailedAttempt {
+    FailedAttempt {
+        kind: attempt.kind.as_str().to_owned(),
+        status: attempt.status,
+        message: attempt.message.clone(),
+        elapsed_ms: attempt.elapsed_ms,
+        wait_ms: attempt.wait_ms as f64,
+    }
+}
+
+fn not_a_reply(message: &str) -> EndpointFailure {
+    let error =
+        EndpointError { kind: ErrorKind::Decode, status: None, message: message.to_owned(), retry_after_ms: None };
+    EndpointFailure { error, attempts: 1 }
+}

@@ -1,0 +1,5 @@
+//! Judging stored episodes: per query first, then means.
+
+pub mod rank;
+pub mod score;
+pub mod stats;

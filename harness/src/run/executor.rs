@@ -1,0 +1,195 @@
+//! Runs a plan: bounded concurrency, one event stream, nothing printed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::StreamExt as _;
+use futures::stream;
+use tokio::sync::OnceCell;
+
+use super::manifest::OrderInfo;
+use super::plan::{Job, order_seed};
+use crate::arguments::Validators;
+use crate::catalogue::{Actor, View};
+use crate::conversation::Sampling;
+use crate::dataset::{Dataset, Query};
+use crate::episode::Episode;
+use crate::episode_loop::{Cast, LoopSettings, Stage, Unfinished, run_episode};
+use crate::gateway::Gateway;
+use crate::ids::{ActorId, Digest, ToolId};
+use crate::strategy::{Prepared, Strategy, StrategyError};
+use crate::toolbox::Toolbox;
+
+/// What happens during a run.
+#[derive(Debug)]
+pub enum RunEvent<'e> {
+    Finished {
+        episode: &'e Episode,
+        done: usize,
+        of: usize,
+    },
+    /// The job was not finished and can be resumed.
+    Unfinished {
+        job: &'e Job,
+        why: &'e Unfinished,
+    },
+}
+
+/// What a run works with.
+pub struct Work<'w> {
+    pub dataset: &'w Dataset,
+    /// Tools of the catalogue per size.
+    pub subsets: HashMap<u32, Vec<ToolId>>,
+    /// By label.
+    pub strategies: HashMap<String, Box<dyn Strategy>>,
+    pub gateway: &'w Gateway,
+    pub settings: LoopSettings,
+    pub sampling: Sampling,
+    pub order: OrderInfo,
+    pub seed: u64,
+    pub concurrency: usize,
+    /// Set from outside to start no further episode.
+    pub drain: &'w AtomicBool,
+}
+
+/// Why a run ended before its plan did.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError<E> {
+    #[error("strategy {strategy:?} cannot be prepared: {error}")]
+    Prepare { strategy: String, error: StrategyError },
+    #[error(transparent)]
+    Unfinished(Unfinished),
+    /// What the observer answered, for example that an episode could not be written.
+    #[error(transparent)]
+    Observer(E),
+    #[error("{0}")]
+    Plan(String),
+}
+
+type ViewKey = (ActorId, u32, u32, Option<Digest>);
+
+struct Staged {
+    toolbox: Toolbox,
+    prepared: Arc<dyn Prepared>,
+}
+
+/// Views and prepared strategies, each made once. Blocks run one after the other, so that only the last few are needed.
+struct Stages<'w> {
+    work: &'w Work<'w>,
+    validators: Validators,
+    cells: std::sync::Mutex<HashMap<(String, ViewKey), Arc<OnceCell<Staged>>>>,
+}
+
+/// The view in which a query is asked: the catalogue at a size, or the query's own candidates.
+pub fn view_of(work: &Work<'_>, query: &Query, size: u32, order: u32) -> Result<View, String> {
+    let dataset = work.dataset;
+    let actor = match dataset.actor(&query.actor) {
+        Some(actor) => actor.clone(),
+        None if query.actor.as_str() == "all" => Actor::all(),
+        None => return Err(format!("query {} is asked by an unknown actor {:?}", query.id, query.actor)),
+    };
+    let subset = match &query.candidates {
+        Some(candidates) => candidates,
+        None => work.subsets.get(&size).ok_or_else(|| format!("the plan has no catalogue of {size} tools"))?,
+    };
+    Ok(View::new(&dataset.catalogue, &actor, subset, order_seed(&work.order, work.seed, order)))
+}
+
+impl<'w> Stages<'w> {
+    async fn get<E>(&self, job: &Job, query: &Query) -> Result<Arc<OnceCell<Staged>>, RunError<E>> {
+        let candidates = query.candidates.as_ref().map(Digest::of_json);
+        let key = (job.strategy.clone(), (query.actor.clone(), job.size, job.order, candidates));
+        let cell = {
+            let mut cells = self.cells.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            // Candidate lists differ from query to query; keeping a stage for each would hold them all in memory.
+            if cells.len() > 64 {
+                cells.clear();
+            }
+            cells.entry(key).or_default().clone()
+        };
+        let strategy = self.work.strategies.get(&job.strategy);
+        let strategy =
+            strategy.ok_or_else(|| RunError::Plan(format!("the plan names no strategy {:?}", job.strategy)))?;
+        cell.get_or_try_init(|| async {
+            let view = Arc::new(view_of(self.work, query, job.size, job.order).map_err(RunError::Plan)?);
+            let prepared = strategy.prepare(view.clone()).await;
+            let prepared = prepared.map_err(|error| RunError::Prepare { strategy: job.strategy.clone(), error })?;
+            let own = strategy.meta().own_tools;
+            let reserved: Vec<&str> = own.iter().map(String::as_str).collect();
+            let rule = self.work.gateway.profile().tool_name_rule;
+            Ok(Staged { toolbox: Toolbox::new(&self.work.dataset.catalogue, view, rule, &reserved), prepared })
+        })
+        .await?;
+        Ok(cell)
+    }
+}
+
+/// Runs the given jobs, in their order as far as concurrency allows. The observer sees every event, one at a time.
+///
+/// Ends early at the first job that cannot be finished: a cap, an interruption, an endpoint that serves nobody, a full disk.
+/// Jobs under way are finished first.
+pub async fn run<E>(
+    work: &Work<'_>,
+    jobs: &[&Job],
+    mut observe: impl FnMut(RunEvent<'_>) -> Result<(), E>,
+) -> Result<(), RunError<E>> {
+    let validators = Validators::new(work.dataset.catalogue.clone());
+    let stages = Stages { work, validators, cells: std::sync::Mutex::default() };
+    let stop = AtomicBool::new(false);
+    let halted = || stop.load(Ordering::SeqCst) || work.drain.load(Ordering::SeqCst);
+    let mut results = stream::iter(jobs.iter().take_while(|_| !halted()))
+        .map(|job| {
+            let stages = &stages;
+            async move { (*job, run_job::<E>(stages, job).await) }
+        })
+        .buffer_unordered(work.concurrency.max(1));
+    let mut first_error = None;
+    let mut done = 0;
+    while let Some((job, result)) = results.next().await {
+        let error = match result {
+            Ok(episode) => {
+                done += 1;
+                match observe(RunEvent::Finished { episode: &episode, done, of: jobs.len() }) {
+                    Ok(()) => continue,
+                    Err(error) => RunError::Observer(error),
+                }
+            }
+            Err(RunError::Unfinished(why)) => {
+                let told = observe(RunEvent::Unfinished { job, why: &why });
+                told.map_or_else(RunError::Observer, |()| RunError::Unfinished(why))
+            }
+            Err(error) => error,
+        };
+        stop.store(true, Ordering::SeqCst);
+        first_error.get_or_insert(error);
+    }
+    first_error.map_or(Ok(()), Err)
+}
+
+async fn run_job<E>(stages: &Stages<'_>, job: &Job) -> Result<Episode, RunError<E>> {
+    let work = stages.work;
+    let query = work.dataset.query(&job.query);
+    let query = query.ok_or_else(|| RunError::Plan(format!("the dataset has no query {}", job.query)))?;
+    let cell = stages.get(job, query).await?;
+    let staged = cell.get().ok_or_else(|| RunError::Plan("a stage was not made".to_owned()))?;
+    let stage = Stage {
+        catalogue: &work.dataset.catalogue,
+        validators: &stages.validators,
+        toolbox: &staged.toolbox,
+        prepared: staged.prepared.as_ref(),
+        gateway: work.gateway,
+        settings: &work.settings,
+        sampling: &work.sampling,
+    };
+    let cast = Cast {
+        job: job.key.clone(),
+        strategy: &job.strategy,
+        query,
+        size: job.size,
+        order: job.order,
+        repeat: job.repeat,
+        seed: job.seed,
+    };
+    run_episode(&stage, &cast).await.map_err(RunError::Unfinished)
+}

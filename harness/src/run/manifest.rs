@@ -1,0 +1,128 @@
+//! What a run was: everything a reader needs to judge or repeat it, and no secret.
+
+use serde::{Deserialize, Serialize};
+
+use crate::endpoint::Profile;
+use crate::episode_loop::LoopSettings;
+use crate::ids::Digest;
+use crate::strategy::StrategyMeta;
+use crate::usage::Price;
+
+/// Version of the run directory: manifest, plan, episodes, responses.
+pub const RUN_VERSION: u32 = 1;
+
+/// `manifest.json` of a run directory. Written when the run is planned; `finish` is replaced when it ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    pub version: u32,
+    pub name: String,
+    /// Version of toolgauge that planned the run.
+    pub toolgauge: String,
+    pub started: String,
+    /// Operating system, architecture and processors of the machine that planned it.
+    pub host: String,
+    pub dataset: DatasetInfo,
+    pub selection: QuerySelection,
+    pub endpoint: Option<EndpointInfo>,
+    pub settings: LoopSettings,
+    pub order: OrderInfo,
+    pub repeats: u32,
+    pub seed: u64,
+    /// Label of the strategy that the others are compared with.
+    pub reference: Option<String>,
+    pub strategies: Vec<StrategyInfo>,
+    pub views: Vec<ViewInfo>,
+    pub jobs: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finish: Option<Finish>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DatasetInfo {
+    pub name: String,
+    pub revision: String,
+    pub licence: String,
+    pub digest: Digest,
+    /// As given; relative to where the command ran.
+    pub path: String,
+    pub tools: usize,
+    pub queries: usize,
+}
+
+/// Which queries were asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuerySelection {
+    /// Split, or `all`.
+    pub split: String,
+    /// Only the queries that are valid at every size.
+    pub scaling_only: bool,
+    /// Queries in the plan.
+    pub queries: usize,
+    /// Queries that the selection would have without sampling.
+    pub of: usize,
+    /// A stratified random subset, drawn with the run's seed.
+    pub sampled: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndpointInfo {
+    /// `openai` or `scripted`.
+    pub kind: String,
+    /// `None` for a managed local server, whose port means nothing.
+    pub base_url: Option<String>,
+    /// The name of the environment variable that holds the key; never the key.
+    pub api_key_env: Option<String>,
+    pub profile: Profile,
+    /// US dollars per million tokens; `None` = unknown, never 0.
+    pub price: Option<Price>,
+    pub price_date: Option<String>,
+}
+
+/// Order of tools in a prompt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrderInfo {
+    pub kind: OrderKind,
+    /// Seeded permutations per view.
+    pub orders: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OrderKind {
+    /// A few permutations per view; each query is assigned to one and queries of one permutation run together.
+    Blocked,
+    /// The order of the catalogue.
+    Fixed,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StrategyInfo {
+    /// The name of the row in this run.
+    pub label: String,
+    pub meta: StrategyMeta,
+}
+
+/// A catalogue size of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ViewInfo {
+    /// Tools in the catalogue at this size.
+    pub size: u32,
+    /// Estimated tokens of all their definitions.
+    pub definition_tokens: u64,
+    pub skills: u32,
+    pub digest: Digest,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finish {
+    pub at: String,
+    /// `complete`, `capped`, `interrupted` or `failed`.
+    pub how: String,
+    pub episodes: usize,
+    /// The model that answered, by the server's own word.
+    pub served_models: Vec<String>,
+    /// Requests whose process died before the answer came: possibly billed.
+    pub possibly_billed: usize,
+    pub failed_attempts: usize,
+}

@@ -1,0 +1,6 @@
+//! A run: what was planned, what happened, where it is kept.
+
+pub mod dir;
+pub mod executor;
+pub mod manifest;
+pub mod plan;

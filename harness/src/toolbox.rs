@@ -1,0 +1,80 @@
+//! A view as a model meets it: wire names, definitions, and which catalogue names must not show up.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use crate::catalogue::{Catalogue, View};
+use crate::chat::ToolDef;
+use crate::endpoint::Aliases;
+use crate::endpoint::NameRule;
+use crate::ids::ToolId;
+use crate::text::mentions;
+use crate::tokens;
+
+/// Wire names and definitions of a view, shared by all its episodes.
+#[derive(Debug)]
+pub struct Toolbox {
+    pub view: Arc<View>,
+    aliases: Aliases,
+    definitions: HashMap<ToolId, OnceLock<(ToolDef, u64)>>,
+    hidden_names: Vec<String>,
+}
+
+impl Toolbox {
+    /// `reserved` are wire names taken by the strategy's own tools.
+    pub fn new(catalogue: &Catalogue, view: Arc<View>, rule: NameRule, reserved: &[&str]) -> Self {
+        let aliases = Aliases::new(view.tools().iter().map(|tool| &tool.id), rule, reserved);
+        let definitions = view.tools().iter().map(|tool| (tool.id.clone(), OnceLock::new())).collect();
+        let hidden_names = hidden_names(catalogue, &view);
+        Self { view, aliases, definitions, hidden_names }
+    }
+
+    /// The name a model uses for the tool.
+    pub fn wire_name(&self, tool: &ToolId) -> &str {
+        self.aliases.alias(tool)
+    }
+
+    /// The tool of a wire name, whether it was shown or not.
+    pub fn resolve(&self, wire_name: &str) -> Option<&ToolId> {
+        self.aliases.tool(wire_name)
+    }
+
+    /// Definition and its estimated tokens; `None` outside the view.
+    pub fn definition(&self, tool: &ToolId) -> Option<&(ToolDef, u64)> {
+        let cell = self.definitions.get(tool)?;
+        let tool = self.view.get(tool)?;
+        Some(cell.get_or_init(|| {
+            let definition = ToolDef {
+                name: self.wire_name(&tool.id).to_owned(),
+                description: tool.description.clone(),
+                parameters: tool.input_schema.clone(),
+            };
+            let tokens = tokens::count_json(&definition);
+            (definition, tokens)
+        }))
+    }
+
+    /// Names of tools outside the view that occur in words of the strategy and not in the person's own.
+    pub fn leaks_in<'a>(&'a self, text: &'a str, query: &'a str) -> impl Iterator<Item = &'a str> {
+        let leaked = move |name: &&String| mentions(text, name) && !mentions(query, name);
+        self.hidden_names.iter().filter(leaked).map(String::as_str)
+    }
+}
+
+/// Names that only tools outside the view have, and that no text of the view mentions. One-word names (`get`, `search`) are
+/// ordinary words and prove nothing.
+fn hidden_names(catalogue: &Catalogue, view: &View) -> Vec<String> {
+    if view.len() == catalogue.tools.len() {
+        return Vec::new();
+    }
+    let visible: BTreeSet<&str> = view.tools().iter().map(|tool| tool.name()).collect();
+    let hidden: BTreeSet<&str> = catalogue
+        .tools
+        .iter()
+        .filter(|tool| !view.contains(&tool.id))
+        .map(|tool| tool.name())
+        .filter(|name| name.contains('_') && !visible.contains(name))
+        .collect();
+    let said_by_view = |name: &str| view.tools().iter().any(|tool| mentions(&tool.description, name));
+    hidden.into_iter().filter(|name| !said_by_view(name)).map(str::to_owned).collect()
+}

@@ -1,0 +1,5 @@
+//! Integration tests, in one binary so that they link once.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+mod golden_metrics;
