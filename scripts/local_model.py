@@ -84,7 +84,8 @@ def physical_cores():
     try:
         usable = sorted(os.sched_getaffinity(0))
     except AttributeError:
-        told = subprocess.run(["sysctl", "-n", "hw.physicalcpu"], stdout=subprocess.PIPE, universal_newlines=True).stdout
+        told = subprocess.run(["sysctl", "-n", "hw.physicalcpu"], stdout=subprocess.PIPE,
+                              universal_newlines=True).stdout
         return int(told) if told.strip().isdigit() else max(1, (os.cpu_count() or 2) // 2)
     cores = set()
     for cpu in usable:

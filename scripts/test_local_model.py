@@ -37,7 +37,8 @@ with open(here / "calls", "a") as calls:
     print(" ".join(sys.argv[1:]), file=calls)
 mode, target = os.environ.get("FAKE_PIP", "ok"), sys.argv[-1]
 said = {
-    "gone": "ERROR: Could not find a version that satisfies the requirement X\nERROR: No matching distribution found for X",
+    "gone": "ERROR: Could not find a version that satisfies the requirement X\n"
+            "ERROR: No matching distribution found for X",
     "offline": "WARNING: Retrying after NewConnectionError: Name or service not known\n"
                "ERROR: No matching distribution found for X",
     "full": "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device",

@@ -8,9 +8,34 @@ pub fn mentions(text: &str, name: &str) -> bool {
     })
 }
 
+/// Text from outside, made harmless for a terminal or a log: line breaks become blanks, other control characters and those
+/// that steer the direction of writing are shown by their code.
+pub fn plain(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '\n' | '\r' | '\t' => line.push(' '),
+            char if char.is_control() || is_invisible(char) => line.extend(char.escape_unicode()),
+            char => line.push(char),
+        }
+    }
+    line
+}
+
+/// Zero-width characters, line separators and overrides of the writing direction: they hide text as well as a control
+/// character does.
+pub fn is_invisible(char: char) -> bool {
+    matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}
+
 #[cfg(test)]
 mod tests {
-    use super::mentions;
+    use super::{mentions, plain};
+
+    #[test]
+    fn nothing_steers_a_terminal() {
+        assert_eq!(plain("a\nb\u{1b}[31m\u{202e}é"), r"a b\u{1b}[31m\u{202e}é");
+    }
 
     #[test]
     fn names_are_found_as_whole_words() {

@@ -1,1 +1,66 @@
-//! The toolgauge command.
+//! The `toolgauge` command. The only crate that sees all others, and the only one that prints.
+//!
+//! Standard output carries results, standard error everything else. To add strategies of your own, call [`run`] from a `main`
+//! of five lines with a longer registry.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the command")]
+#![allow(unreachable_pub, reason = "nothing but `run` leaves this crate, `pub` is the shorter word inside it")]
+
+mod args;
+mod cmd;
+mod exit;
+mod experiment;
+mod oracle;
+mod progress;
+mod setup;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use harness::registry::Registry;
+
+use crate::args::{Cli, Command};
+use crate::exit::{Exit, Expected};
+
+/// Runs the command line with these strategies.
+pub fn run(registry: Registry, args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage.into() } else { Exit::Ok.into() };
+        }
+    };
+    match dispatch(&registry, &cli.command) {
+        Ok(exit) => exit.into(),
+        Err(error) => report_error(&error).into(),
+    }
+}
+
+fn dispatch(registry: &Registry, command: &Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Run(args) => cmd::run::run(registry, args),
+        Command::Report(args) => cmd::report::report(registry, args, cmd::report::Labels::AsRun),
+        Command::Rescore(args) => cmd::report::report(registry, args, cmd::report::Labels::AsTheyAreNow),
+        Command::Show(args) => cmd::show::show(args),
+        Command::Gate(args) => cmd::gate::gate(registry, args),
+        Command::List(args) => cmd::list::list(registry, args),
+        Command::Import(args) => cmd::import::import(args),
+    }
+}
+
+fn report_error(error: &anyhow::Error) -> Exit {
+    if let Some(io) = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>())
+        && io.kind() == std::io::ErrorKind::BrokenPipe
+    {
+        return Exit::Ok;
+    }
+    if let Some(expected) = error.downcast_ref::<Expected>() {
+        eprintln!("toolgauge: {expected}");
+        expected.exit
+    } else {
+        eprintln!("toolgauge: {error:#}\nThis is a bug in toolgauge; please report it with the command that led here.");
+        Exit::Bug
+    }
+}

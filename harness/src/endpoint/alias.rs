@@ -1,5 +1,5 @@
-//! Names of tools on the wire. Endpoints refuse many names that catalogues hold, and two servers may use one name; scores
-//! and logs always use the real [`ToolId`].
+//! Names of tools on the wire. Endpoints refuse many names that catalogues hold, and two servers may use one name;
+//! scores and logs always use the real [`ToolId`].
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +34,7 @@ impl NameRule {
         }
     }
 
-    /// `name` with `suffix` behind it, cut in the middle to stay accepted.
+    /// `name` with `suffix` behind it, cut before it to stay accepted.
     fn join(self, name: &str, suffix: &str) -> String {
         let room = match self {
             Self::Openai => Self::LONGEST - suffix.len(),
@@ -83,11 +83,13 @@ impl Aliases {
             let server: String = id.server().chars().take(NameRule::LONGEST / 2 - 2).collect();
             let long = format!("{server}__{}", id.name());
             let base = rule.fit(&long);
-            let free = |name: &String| !reserved.contains(&name.as_str()) && !aliases.by_alias.contains_key(name);
-            let alias = std::iter::once(base.clone().into_owned())
-                .chain((2_usize..).map(|number| rule.join(&base, &format!("_{number}"))))
-                .find(free)
-                .expect("there are more numbers than names");
+            let taken = |name: &str| reserved.contains(&name) || aliases.by_alias.contains_key(name);
+            let mut alias = base.clone().into_owned();
+            let mut number = 2;
+            while taken(&alias) {
+                alias = rule.join(&base, &format!("_{number}"));
+                number += 1;
+            }
             aliases.insert(id, alias);
         }
         aliases

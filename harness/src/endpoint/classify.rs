@@ -355,11 +355,11 @@ mod tests {
     #[test]
     fn web_pages_point_at_the_base_url() {
         let page = "<!DOCTYPE html>\n<html><head><TITLE lang=de>Größe İ</TITLE></head></html>";
-        let error = error(200, page);
-        assert_eq!(error.kind, ErrorKind::Decode);
-        assert_eq!(error.message, r#"the answer is a web page titled "Größe İ", not an API's; check the base URL"#);
-        assert_eq!(super::tests::error(502, page).kind, ErrorKind::Server);
-        assert!(super::tests::error(200, "<html><title").message.starts_with("the answer is a web page, not"));
+        let found = error(200, page);
+        assert_eq!(found.kind, ErrorKind::Decode);
+        assert_eq!(found.message, r#"the answer is a web page titled "Größe İ", not an API's; check the base URL"#);
+        assert_eq!(error(502, page).kind, ErrorKind::Server);
+        assert!(error(200, "<html><title").message.starts_with("the answer is a web page, not"));
     }
 
     #[test]

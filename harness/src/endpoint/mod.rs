@@ -166,30 +166,14 @@ impl From<TransportError> for EndpointError {
     }
 }
 
-/// One line of at most 600 characters: control characters escaped, the rest cut off with `…`.
+/// One harmless line of at most 600 characters; the rest is cut off with `…`.
 fn plain(text: &str) -> String {
     const LIMIT: usize = 600;
-    let mut line = String::new();
-    let mut length = 0;
-    for char in text.trim().chars() {
-        let escaped: String = match char {
-            '\n' | '\r' | '\t' => " ".to_owned(),
-            // Overrides of the writing direction hide text as well as any control character does.
-            char if char.is_control()
-                || matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
-            {
-                char.escape_unicode().to_string()
-            }
-            char => char.to_string(),
-        };
-        length += escaped.chars().count();
-        if length >= LIMIT {
-            line.push('…');
-            break;
-        }
-        line.push_str(&escaped);
+    let line = crate::text::plain(text.trim());
+    if line.chars().count() <= LIMIT {
+        return line;
     }
-    line
+    line.chars().take(LIMIT - 1).chain(['…']).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The transport over HTTP: async-openai builds and routes the request, our service executes it exactly once.
 //!
-//! async-openai reads answers strictly and loses the status of error bodies it does not know, drops headers, and retries
-//! on its own. So the service below puts whatever came back, status and all, into an envelope of its own and presents
+//! async-openai reads answers strictly and loses the status of error bodies it does not know, drops headers, and
+//! retries on its own. So the service below puts whatever came back, status and all, into an envelope of its own and presents
 //! that as a success; the envelope is all that async-openai ever parses.
 
 use std::fmt;
@@ -45,7 +45,7 @@ pub enum OpenAiError {
     #[error("the API key cannot go into a header: it holds characters other than visible ASCII")]
     Key,
     #[error(
-        "cannot set up TLS: {0}; install the system's root certificates (ca-certificates) or name a file in SSL_CERT_FILE"
+        "cannot set up TLS: {0}; install the root certificates of the system, or name a file with some in SSL_CERT_FILE"
     )]
     Tls(String),
 }
@@ -166,8 +166,8 @@ impl Once {
             None => request.headers_mut().remove(AUTHORIZATION),
         };
         let fault = |error: reqwest::Error| match error {
-            error if error.is_timeout() => TransportError::Timeout { after_ms: self.timeout_ms },
             error if error.is_connect() => TransportError::Connect { host: host.clone(), reason: reason(&error) },
+            error if error.is_timeout() => TransportError::Timeout { after_ms: self.timeout_ms },
             error => TransportError::Broken { reason: self.redact(&reason(&error)) },
         };
         let mut response = self.http.execute(request).await.map_err(fault)?;
@@ -227,7 +227,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// `Retry-After` in seconds or as a date (RFC 9110), or the finer `retry-after-ms`; bounded. `None` if it makes no sense.
+/// `Retry-After` in seconds or as a date (RFC 9110), or the finer `retry-after-ms`; bounded. `None` if it is nonsense.
 fn retry_after_ms(headers: &HeaderMap, now: Timestamp) -> Option<u64> {
     let bounded = |ms: f64| {
         (ms >= 0.0).then(|| {

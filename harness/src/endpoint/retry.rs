@@ -54,8 +54,8 @@ pub struct Answered {
     pub backoff_ms: u64,
 }
 
-/// Sends `body` until it is answered, the error is final, or the policy is used up. `on_attempt` sees each failure before
-/// the wait that follows it.
+/// Sends `body` until it is answered, the error is final, or the policy is used up. `on_attempt` sees each failure
+/// before the wait that follows it.
 ///
 /// The wait is drawn evenly from zero to the current limit, which keeps many callers from coming back at once, or is
 /// what the server asks for if that is longer. Equal seeds give equal waits.

@@ -167,11 +167,10 @@ fn number(schema: &Value, whole: bool) -> Value {
         bound("minimum").or_else(|| bound("exclusiveMinimum").map(|least| least + if whole { 1.0 } else { 0.5 }));
     let most = bound("maximum").or_else(|| bound("exclusiveMaximum").map(|most| most - if whole { 1.0 } else { 0.5 }));
     let wanted = least.unwrap_or_else(|| most.map_or(1.0, |most| most.min(1.0)));
-    let value = match (step > 0.0, least) {
-        (true, Some(_)) => (wanted / step).ceil() * step,
-        (true, None) if most.is_some() => (wanted / step).floor() * step,
-        (true, None) => (wanted / step).ceil() * step,
-        (false, _) => wanted,
+    let value = match wanted / step {
+        _ if step == 0.0 => wanted,
+        steps if least.is_none() && most.is_some() => steps.floor() * step,
+        steps => steps.ceil() * step,
     };
     // Whole numbers are written without a fraction; beyond 2^53 there is no telling.
     if value.fract() == 0.0 && value.abs() < 9e15 {
@@ -247,15 +246,17 @@ mod tests {
             Just(json!({"type": ["boolean", "null"]})),
         ];
         leaf.prop_recursive(4, 24, 4, |inner| {
-            prop_oneof![
-                prop::collection::btree_map("[a-e]", (inner.clone(), any::<bool>()), 0..4).prop_map(|fields| {
-                    let required: Vec<_> = fields.iter().filter(|(_, (_, required))| *required).map(|(name, _)| name).collect();
-                    let properties: Map<_, _> = fields.iter().map(|(name, (schema, _))| (name.clone(), schema.clone())).collect();
-                    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
-                }),
-                (inner.clone(), 0_u64..3).prop_map(|(items, least)| json!({"type": "array", "items": items, "minItems": least})),
-                (inner.clone(), inner).prop_map(|(first, second)| json!({"anyOf": [first, second]})),
-            ]
+            let fields = prop::collection::btree_map("[a-e]", (inner.clone(), any::<bool>()), 0..4);
+            let object = fields.prop_map(|fields| {
+                let required: Vec<_> = fields.iter().filter(|(_, field)| field.1).map(|(name, _)| name).collect();
+                let properties: Map<_, _> =
+                    fields.iter().map(|(name, field)| (name.clone(), field.0.clone())).collect();
+                json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+            });
+            let array = (inner.clone(), 0_u64..3)
+                .prop_map(|(items, least)| json!({"type": "array", "items": items, "minItems": least}));
+            let either = (inner.clone(), inner).prop_map(|(first, second)| json!({"anyOf": [first, second]}));
+            prop_oneof![object, array, either]
         })
     }
 

@@ -61,11 +61,12 @@ impl FromStr for Behaviour {
 }
 
 type Reply = Result<WireResponse, TransportError>;
+type Answer = dyn Fn(Route, &Value) -> Reply + Send + Sync;
 
 enum Script {
     Behaviour(Behaviour),
     Replies(Mutex<VecDeque<WireResponse>>),
-    With(Box<dyn Fn(Route, &Value) -> Reply + Send + Sync>),
+    With(Box<Answer>),
 }
 
 /// A [`Transport`] that answers by itself.

@@ -1,0 +1,172 @@
+//! Nested catalogue sizes: 150 ⊂ 500 ⊂ 1,000 ⊂ …
+//!
+//! One seeded permutation of the catalogue serves every size, so sizes nest by construction and a larger catalogue only
+//! adds distractors. Core tools come first in it, then the tools that scaling queries name, then the distractors; a size
+//! that holds the first two therefore holds every scaling query.
+
+use std::collections::HashSet;
+
+use harness::dataset::Dataset;
+use harness::ids::{QueryId, ToolId};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
+
+/// How distractors are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distractors {
+    /// Uniformly.
+    Random,
+}
+
+/// No catalogue of that size can be cut.
+#[derive(Debug, thiserror::Error)]
+#[error("dataset {dataset} has {tools} tools, so it has no catalogue of {size}: expected a size from 1 to {tools}")]
+pub struct ScaleError {
+    dataset: String,
+    tools: usize,
+    size: usize,
+}
+
+/// The catalogue of `size` tools, 1 to all, in the order of the dataset's files: the draw decides which tools there are,
+/// never where they stand in a prompt.
+///
+/// A size smaller than the core and scaling tools together holds a part of them; [`valid_at`] says which queries remain.
+pub fn nested(dataset: &Dataset, size: usize, distractors: Distractors, seed: u64) -> Result<Vec<ToolId>, ScaleError> {
+    let tools = &dataset.catalogue.tools;
+    if size == 0 || size > tools.len() {
+        return Err(ScaleError { dataset: dataset.name.clone(), tools: tools.len(), size });
+    }
+    let anchored = anchored(dataset);
+    let (mut core, mut named, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+    for (position, tool) in tools.iter().enumerate() {
+        let tier = match (tool.core, anchored.contains(&tool.id)) {
+            (true, _) => &mut core,
+            (false, true) => &mut named,
+            (false, false) => &mut rest,
+        };
+        tier.push(position);
+    }
+    let mut random = ChaCha8Rng::seed_from_u64(seed);
+    core.shuffle(&mut random);
+    named.shuffle(&mut random);
+    match distractors {
+        Distractors::Random => rest.shuffle(&mut random),
+    }
+    let mut drawn: Vec<_> = core.into_iter().chain(named).chain(rest).take(size).collect();
+    drawn.sort_unstable();
+    Ok(drawn.into_iter().map(|position| tools[position].id.clone()).collect())
+}
+
+/// The queries that mean the same in a catalogue of `subset` as in the whole one, in the order of the dataset: every tool
+/// they label with relevance 1 or more is there, and so is every candidate of a query that was labelled against
+/// candidates only. No-tool queries without either are valid anywhere.
+pub fn valid_at(dataset: &Dataset, subset: &[ToolId]) -> Vec<QueryId> {
+    let subset: HashSet<&ToolId> = subset.iter().collect();
+    let valid = dataset.queries.iter().filter(|query| {
+        let mut labelled = dataset.qrels.of(&query.id).qrels().iter().filter(|qrel| qrel.relevance > 0);
+        labelled.all(|qrel| subset.contains(&qrel.tool))
+            && query.candidates.iter().flatten().all(|candidate| subset.contains(candidate))
+    });
+    valid.map(|query| query.id.clone()).collect()
+}
+
+/// Core tools and everything that scaling queries label, judged zeros and candidates included: what every size holds.
+pub(crate) fn anchored(dataset: &Dataset) -> HashSet<&ToolId> {
+    let core = dataset.catalogue.tools.iter().filter(|tool| tool.core).map(|tool| &tool.id);
+    let scaling = dataset.queries.iter().filter(|query| query.scaling);
+    let named = scaling.flat_map(|query| {
+        let labelled = dataset.qrels.of(&query.id).qrels().iter().map(|qrel| &qrel.tool);
+        labelled.chain(query.candidates.iter().flatten())
+    });
+    core.chain(named).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing;
+
+    const QUERIES: &str = r#"
+{"query": "core", "intent": "a", "text": "t", "kind": "direct", "split": "test", "scaling": true}
+{"query": "late", "intent": "b", "text": "t", "kind": "direct", "split": "test"}
+{"query": "zero", "intent": "c", "text": "t", "kind": "direct", "split": "test"}
+{"query": "none", "intent": "d", "text": "t", "kind": "no_tool", "split": "test"}
+{"query": "some", "intent": "e", "text": "t", "kind": "no_tool", "split": "test", "candidates": ["s/t002"]}
+"#;
+    const QRELS: &str = r#"
+{"query": "core", "group": 0, "tool": "s/t017", "relevance": 3}
+{"query": "core", "group": 0, "tool": "s/t018", "relevance": 0}
+{"query": "late", "group": 0, "tool": "s/t001", "relevance": 2}
+{"query": "zero", "group": 0, "tool": "s/t017", "relevance": 3}
+{"query": "zero", "group": 0, "tool": "s/t001", "relevance": 0}
+"#;
+
+    fn data() -> Dataset {
+        testing::dataset(20, QUERIES, QRELS)
+    }
+
+    fn names(tools: &[ToolId]) -> Vec<&str> {
+        tools.iter().map(ToolId::name).collect()
+    }
+
+    #[test]
+    fn core_and_scaling_tools_come_first_and_files_give_the_order() {
+        let data = data();
+        for seed in 0..20 {
+            let three = nested(&data, 3, Distractors::Random, seed).unwrap();
+            assert_eq!(names(&three), ["t000", "t017", "t018"]);
+            let one = nested(&data, 1, Distractors::Random, seed).unwrap();
+            assert_eq!(names(&one), ["t000"]);
+        }
+    }
+
+    #[test]
+    fn seeds_draw_different_distractors() {
+        let data = data();
+        let draws: HashSet<_> = (0..20).map(|seed| nested(&data, 8, Distractors::Random, seed).unwrap()).collect();
+        assert!(draws.len() > 10, "{} different draws of 20", draws.len());
+    }
+
+    #[test]
+    fn the_largest_size_is_everything_and_no_other_size_exists() {
+        let data = data();
+        let all = nested(&data, 20, Distractors::Random, 1).unwrap();
+        assert!(all.iter().eq(data.catalogue.tools.iter().map(|tool| &tool.id)));
+        for size in [0, 21, usize::MAX] {
+            let text = nested(&data, size, Distractors::Random, 1).unwrap_err().to_string();
+            let expected =
+                format!("dataset small has 20 tools, so it has no catalogue of {size}: expected a size from 1 to 20");
+            assert_eq!(text, expected);
+        }
+    }
+
+    #[test]
+    fn queries_are_valid_where_their_tools_are() {
+        let data = data();
+        let valid = |tools: &[&str]| {
+            let subset: Vec<_> = tools.iter().map(|name| ToolId::new("s", name)).collect();
+            valid_at(&data, &subset).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(valid(&[]), "none");
+        assert_eq!(valid(&["t017"]), "core zero none");
+        assert_eq!(valid(&["t001", "t002"]), "late none some");
+    }
+
+    proptest! {
+        #[test]
+        fn sizes_nest_and_keep_scaling_queries(small in 3_usize..=20, more in 0_usize..=17, seed: u64) {
+            let data = data();
+            let large = (small + more).min(20);
+            let small_tools = nested(&data, small, Distractors::Random, seed).unwrap();
+            let large_tools = nested(&data, large, Distractors::Random, seed).unwrap();
+            prop_assert_eq!((small_tools.len(), large_tools.len()), (small, large));
+            prop_assert!(small_tools.is_sorted(), "file order");
+            prop_assert!(small_tools.iter().all(|tool| large_tools.contains(tool)));
+            let core = QueryId::new("core");
+            prop_assert!(valid_at(&data, &small_tools).contains(&core));
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Measures tool-selection strategies: which way of putting tools in front of a model finds the right one, in how few turns,
+/// for how many tokens.
+#[derive(Debug, Parser)]
+#[command(name = "toolgauge", version, max_term_width = 100, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 ok · 1 bug · 2 usage or configuration · 3 dataset invalid · 4 endpoint unusable · \
+5 finished with failed episodes · 6 gate failed · 7 gate inconclusive · 8 stopped at a cap, resumable · 130 interrupted, \
+resumable";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Plan and run an experiment; the only command that may call a model
+    Run(Box<RunArgs>),
+    /// Table, plots and files of a stored run
+    Report(ReportArgs),
+    /// Score a stored run again, against the labels as they are now
+    Rescore(ReportArgs),
+    /// One query of a run, turn by turn
+    Show(ShowArgs),
+    /// Compare a run with a committed baseline, query by query
+    Gate(GateArgs),
+    /// Strategies, metrics, datasets or runs
+    List(ListArgs),
+    /// Turn somebody else's data into a dataset folder
+    Import(ImportArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Experiment file; flags win over it
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Dataset folder
+    #[arg(short, long, value_name = "DIR")]
+    pub dataset: Option<PathBuf>,
+    /// Strategies, comma-separated; parameters as `bm25-llm:k=3:bm25.words.stem=true`
+    #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
+    pub strategies: Vec<String>,
+    /// Catalogue sizes, comma-separated, or `all`
+    #[arg(short = 'n', long, value_name = "LIST", value_delimiter = ',')]
+    pub sizes: Vec<String>,
+    /// Split to ask from, or `all`
+    #[arg(long)]
+    pub split: Option<String>,
+    /// Which queries of the split
+    #[arg(long, value_enum)]
+    pub queries: Option<QueriesArg>,
+    /// Ask a stratified random subset of this many queries
+    #[arg(long, value_name = "N", conflicts_with = "budget")]
+    pub sample: Option<usize>,
+    /// Ask as many queries as fit this time at the speed measured first, e.g. `10m`; never fewer than 8
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<String>,
+    /// Repeats of every episode
+    #[arg(long, value_name = "N")]
+    pub repeats: Option<u32>,
+    /// Seed of every random choice
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Order of tools in a prompt
+    #[arg(long, value_enum)]
+    pub order: Option<OrderArg>,
+    /// When an episode ends
+    #[arg(long, value_enum)]
+    pub mode: Option<ModeArg>,
+    /// Wording of the base prompt
+    #[arg(long, value_enum)]
+    pub wording: Option<WordingArg>,
+    /// Strategy the others are compared with
+    #[arg(long, value_name = "LABEL")]
+    pub reference: Option<String>,
+    /// `openai`, `scripted:first`, `scripted:lexical` or `scripted:silent`; without it OPENAI_BASE_URL and TOOLGAUGE_MODEL
+    /// together select an endpoint
+    #[arg(long, value_name = "KIND")]
+    pub endpoint: Option<String>,
+    /// What the endpoint can do
+    #[arg(long, value_name = "FILE", env = "TOOLGAUGE_PROFILE")]
+    pub profile: Option<PathBuf>,
+    /// Name of the run
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Folder of the run; without it a new one under ./runs
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the plan with its estimates and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Go on with a run: finished episodes stay, failed ones are tried again
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "dataset", "strategies", "sizes", "out", "dry_run"])]
+    pub resume: Option<PathBuf>,
+    /// Answer from a recording only: a run folder, or a cassette
+    #[arg(long, value_name = "PATH")]
+    pub replay: Option<PathBuf>,
+    /// Send nothing: only stored answers count, the first missing one stops the run
+    #[arg(long)]
+    pub offline: bool,
+    /// Stop cleanly after this many tokens
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
+    /// Stop cleanly after this many US dollars
+    #[arg(long, value_name = "USD")]
+    pub max_cost: Option<f64>,
+    /// Failed episodes that still end with code 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub max_failures: usize,
+    /// Price table that replaces the built-in one
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum QueriesArg {
+    /// Those valid at every size
+    Scaling,
+    /// All of the split
+    All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OrderArg {
+    Blocked,
+    Fixed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeArg {
+    Loop,
+    FirstCall,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WordingArg {
+    Plain,
+    Terse,
+    Careful,
+}
+
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Run folder
+    pub run: PathBuf,
+    /// What goes to standard output
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    pub format: Format,
+    /// Folder for the files; without it `report` in the run folder
+    #[arg(short, long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Dataset folder, where it is not where the run found it
+    #[arg(short, long, value_name = "DIR")]
+    pub dataset: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    Human,
+    Markdown,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Run folder
+    pub run: PathBuf,
+    /// Query id
+    pub query: String,
+    /// Only this strategy
+    #[arg(short, long)]
+    pub strategy: Option<String>,
+    /// Only this catalogue size
+    #[arg(short = 'n', long)]
+    pub size: Option<u32>,
+    /// Show prompts and definitions in full
+    #[arg(long)]
+    pub full: bool,
+    /// Dataset folder, where it is not where the run found it
+    #[arg(short, long, value_name = "DIR")]
+    pub dataset: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct GateArgs {
+    /// Run folder
+    pub run: PathBuf,
+    /// Committed baseline
+    #[arg(long, value_name = "FILE")]
+    pub baseline: PathBuf,
+    /// Write the baseline from this run instead of comparing
+    #[arg(long)]
+    pub write: bool,
+    /// Fail on any query that moved, not only where a mean fell
+    #[arg(long)]
+    pub exact: bool,
+    /// Dataset folder, where it is not where the run found it
+    #[arg(short, long, value_name = "DIR")]
+    pub dataset: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[arg(value_enum)]
+    pub what: ListWhat,
+    /// Where to look for datasets or runs
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListWhat {
+    Strategies,
+    Metrics,
+    Datasets,
+    Runs,
+    Importers,
+}
+
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// Format of the source, see `toolgauge list importers`
+    pub format: String,
+    /// File or folder to read
+    pub source: PathBuf,
+    /// Dataset folder to write
+    #[arg(short, long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// Name of the server that owns the tools, where the format has none
+    #[arg(long)]
+    pub server: Option<String>,
+    /// Replace the folder if it is a dataset
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Treat whatever could not be mapped as an error
+    #[arg(long)]
+    pub strict: bool,
+}

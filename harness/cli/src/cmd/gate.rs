@@ -1,0 +1,174 @@
+//! `toolgauge gate`, the exact part: offline measures of a run against a committed baseline, with every query that moved.
+//!
+//! A ranking without a model is deterministic, so there is nothing to test statistically: a mean that fell is a loss.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use harness::ids::Digest;
+use harness::metric::score::Score;
+use harness::registry::Registry;
+use harness::run::dir::StoredRun;
+use serde::{Deserialize, Serialize};
+
+use crate::args::GateArgs;
+use crate::cmd::report::scores;
+use crate::exit::{Exit, OrExit as _, expected};
+use crate::setup::{dataset_of, parts};
+
+const VERSION: u32 = 1;
+/// Measures that are gated.
+const MEASURES: [&str; 3] = ["recall@5", "complete@5", "ndcg@10"];
+/// Baselines hold six decimals; a smaller move is rounding.
+const DECIMALS: f64 = 1e6;
+const SHOWN: usize = 20;
+
+/// A committed baseline: one line per strategy, size and query, so that a change shows in a diff.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Baseline {
+    version: u32,
+    /// Dataset, strategies with their versions and parameters, selection and seed: what must be the same to compare.
+    setting: Digest,
+    dataset: String,
+    measures: Vec<String>,
+    /// `strategy / size / query` → one value per measure; `null` for a query outside the means.
+    values: BTreeMap<String, Vec<Option<f64>>>,
+}
+
+pub fn gate(registry: &Registry, args: &GateArgs) -> anyhow::Result<Exit> {
+    let stored = StoredRun::read(&args.run).or_exit(Exit::Usage)?;
+    let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), true)?;
+    let subsets = parts(registry, &dataset, &stored.manifest)?.subsets;
+    if stored.episodes.len() != stored.plan.len() {
+        let message = format!(
+            "{}: {} of {} episodes are there; finish the run before it is compared",
+            args.run.display(),
+            stored.episodes.len(),
+            stored.plan.len()
+        );
+        return Err(expected(Exit::GateInconclusive, message));
+    }
+    let manifest = &stored.manifest;
+    let setting = Digest::of_json(&(
+        &manifest.dataset.digest,
+        &manifest.strategies,
+        &manifest.selection,
+        &manifest.views,
+        manifest.seed,
+    ));
+    let dataset_name = format!("{} {}", manifest.dataset.name, manifest.dataset.revision);
+    let current = baseline(&scores(&dataset, &stored, &subsets)?, setting, dataset_name);
+    if current.values.is_empty() {
+        let message = "this run holds no ranking without a model; only those are gated exactly";
+        return Err(expected(Exit::GateInconclusive, message));
+    }
+    if args.write {
+        write(&args.baseline, &current)?;
+        println!("{}: baseline of {} rankings written", args.baseline.display(), current.values.len());
+        return Ok(Exit::Ok);
+    }
+    let committed = read(&args.baseline)?;
+    if committed.setting != current.setting || committed.measures != current.measures {
+        let message = format!(
+            "{}: is of another dataset, strategy version or selection ({} there, {} here); write a new baseline with --write",
+            args.baseline.display(),
+            committed.dataset,
+            current.dataset
+        );
+        return Err(expected(Exit::GateInconclusive, message));
+    }
+    Ok(compare(&committed, &current, args.exact))
+}
+
+fn baseline(scores: &[Score], setting: Digest, dataset: String) -> Baseline {
+    let round = |value: f64| (value * DECIMALS).round() / DECIMALS;
+    // A ranking is what has no end-to-end success.
+    let rankings = scores.iter().filter(|score| score.success.is_none() && score.turns() == 0);
+    let values = rankings
+        .map(|score| {
+            let values = MEASURES.iter().map(|name| score.retrieval.get(*name).copied().map(round)).collect();
+            (format!("{} / {} / {}", score.strategy, score.size, score.query), values)
+        })
+        .collect();
+    Baseline { version: VERSION, setting, dataset, measures: MEASURES.map(str::to_owned).to_vec(), values }
+}
+
+fn write(path: &Path, baseline: &Baseline) -> anyhow::Result<()> {
+    // One query per line: pretty printing would give each number a line of its own.
+    let mut text = String::from("{\n");
+    for (name, value) in [
+        ("version", serde_json::to_string(&baseline.version)?),
+        ("setting", serde_json::to_string(&baseline.setting)?),
+        ("dataset", serde_json::to_string(&baseline.dataset)?),
+        ("measures", serde_json::to_string(&baseline.measures)?),
+    ] {
+        text.push_str(&format!("\"{name}\": {value},\n"));
+    }
+    text.push_str("\"values\": {\n");
+    let lines: Vec<_> = baseline
+        .values
+        .iter()
+        .map(|(key, values)| Ok(format!("{}: {}", serde_json::to_string(key)?, serde_json::to_string(values)?)))
+        .collect::<anyhow::Result<_>>()?;
+    text.push_str(&lines.join(",\n"));
+    text.push_str("\n}\n}\n");
+    std::fs::write(path, text).map_err(|error| expected(Exit::Usage, format!("{}: {error}", path.display())))
+}
+
+fn read(path: &Path) -> anyhow::Result<Baseline> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        expected(Exit::GateInconclusive, format!("{shown}: {error}; write a baseline with --write and commit it"))
+    })?;
+    let baseline: Baseline = serde_json::from_str(&text).map_err(|error| {
+        expected(Exit::GateInconclusive, format!("{shown}:{}:{}: {error}", error.line(), error.column()))
+    })?;
+    if baseline.version > VERSION {
+        let message = format!("{shown}: version {} is newer than {VERSION}; use a newer toolgauge", baseline.version);
+        return Err(expected(Exit::GateInconclusive, message));
+    }
+    Ok(baseline)
+}
+
+fn compare(committed: &Baseline, current: &Baseline, exact: bool) -> Exit {
+    let mut failed = false;
+    let mut moved_any = false;
+    for (index, measure) in current.measures.iter().enumerate() {
+        let mean = |baseline: &Baseline| {
+            let values: Vec<f64> = baseline.values.values().filter_map(|values| values[index]).collect();
+            values.iter().sum::<f64>() / values.len().max(1) as f64
+        };
+        let (before, after) = (mean(committed), mean(current));
+        let moved: Vec<_> = current
+            .values
+            .iter()
+            .filter_map(|(key, values)| {
+                let before = committed.values.get(key).and_then(|values| values[index]);
+                (before != values[index]).then_some((key, before, values[index]))
+            })
+            .collect();
+        let fell = after < before - 1.0 / DECIMALS;
+        failed |= fell;
+        moved_any |= !moved.is_empty();
+        let verdict = if fell { "FELL" } else { "held" };
+        println!("{measure:<12} {before:.4} → {after:.4}  {verdict}  {} queries moved", moved.len());
+        let value = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
+        for (key, before, after) in moved.iter().take(SHOWN) {
+            println!("  {} → {}  {}", value(*before), value(*after), harness::text::plain(key));
+        }
+        if moved.len() > SHOWN {
+            println!("  … and {} more", moved.len() - SHOWN);
+        }
+    }
+    if failed {
+        println!("gate failed: a mean fell below its baseline");
+        return Exit::GateFailed;
+    }
+    if moved_any && exact {
+        println!("gate failed: queries moved; if they should, write the baseline anew and commit it");
+        return Exit::GateFailed;
+    }
+    println!("gate passed");
+    Exit::Ok
+}

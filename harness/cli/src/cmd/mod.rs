@@ -1,0 +1,8 @@
+//! One file per command.
+
+pub mod gate;
+pub mod import;
+pub mod list;
+pub mod report;
+pub mod run;
+pub mod show;

@@ -1,0 +1,156 @@
+//! `toolgauge report` and `rescore`: pure functions of stored episodes and labels.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use harness::catalogue::{Actor, View};
+use harness::dataset::{Dataset, Query};
+use harness::episode::Episode;
+use harness::ids::{ActorId, ToolId};
+use harness::metric::rank::Measure;
+use harness::metric::score::{Score, ScoreInput, score};
+use harness::registry::Registry;
+use harness::run::dir::StoredRun;
+use harness::run::manifest::Manifest;
+
+use crate::args::{Format, ReportArgs};
+use crate::exit::{Exit, OrExit as _};
+use crate::setup::{dataset_of, parts};
+
+/// Which labels a report goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Labels {
+    /// Those the run was planned with; another dataset is an error.
+    AsRun,
+    AsTheyAreNow,
+}
+
+/// Retrieval measures of every report.
+pub fn measures() -> Vec<Measure> {
+    [
+        "recall@1",
+        "recall@3",
+        "recall@5",
+        "recall@10",
+        "recall@20",
+        "complete@5",
+        "complete@10",
+        "ndcg@5",
+        "ndcg@10",
+        "rr@10",
+        "judged@5",
+        "judged@10",
+    ]
+    .iter()
+    .filter_map(|name| name.parse().ok())
+    .collect()
+}
+
+/// Scores the episodes of one run.
+pub struct Scorer<'s> {
+    dataset: &'s Dataset,
+    manifest: &'s Manifest,
+    subsets: &'s HashMap<u32, Vec<ToolId>>,
+    measures: Vec<Measure>,
+    /// Views without their prompt order, which no score depends on. Those of candidate lists are not kept.
+    views: Mutex<BTreeMap<(ActorId, u32), Arc<View>>>,
+}
+
+impl<'s> Scorer<'s> {
+    pub fn new(dataset: &'s Dataset, manifest: &'s Manifest, subsets: &'s HashMap<u32, Vec<ToolId>>) -> Self {
+        Self { dataset, manifest, subsets, measures: measures(), views: Mutex::default() }
+    }
+
+    pub fn score(&self, episode: &Episode) -> Result<Score, String> {
+        let query = self.dataset.query(&episode.query).ok_or_else(|| {
+            format!(
+                "query {} of the run is not in the dataset; rescore needs the run's own dataset or a revision of it",
+                episode.query
+            )
+        })?;
+        let info = self.manifest.strategies.iter().find(|info| info.label == episode.strategy);
+        let info = info.ok_or_else(|| format!("the manifest has no strategy {:?}", episode.strategy))?;
+        let view = self.view(query, episode.size)?;
+        Ok(score(
+            episode,
+            &ScoreInput {
+                query,
+                labels: self.dataset.qrels.of(&query.id),
+                view: &view,
+                mode: self.manifest.settings.mode,
+                measures: &self.measures,
+                ranks: info.meta.ranks,
+                drives_model: info.meta.drives_model,
+            },
+        ))
+    }
+
+    fn view(&self, query: &Query, size: u32) -> Result<Arc<View>, String> {
+        let actor = self.dataset.actor(&query.actor).cloned().unwrap_or_else(Actor::all);
+        if let Some(candidates) = &query.candidates {
+            return Ok(Arc::new(View::new(&self.dataset.catalogue, &actor, candidates, None)));
+        }
+        let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = views.get(&(query.actor.clone(), size)) {
+            return Ok(view.clone());
+        }
+        let subset = self.subsets.get(&size).ok_or_else(|| format!("the run has no catalogue of {size} tools"))?;
+        let view = Arc::new(View::new(&self.dataset.catalogue, &actor, subset, None));
+        views.insert((query.actor.clone(), size), view.clone());
+        Ok(view)
+    }
+}
+
+pub fn report(registry: &Registry, args: &ReportArgs, labels: Labels) -> anyhow::Result<Exit> {
+    let stored = StoredRun::read(&args.run).or_exit(Exit::Usage)?;
+    let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), labels == Labels::AsRun)?;
+    if labels == Labels::AsTheyAreNow && *dataset.digest() != stored.manifest.dataset.digest {
+        eprintln!("the dataset has changed since the run; these scores go by revision {}", dataset.revision);
+    }
+    let subsets = parts(registry, &dataset, &stored.manifest)?.subsets;
+    let files = args.out.clone().unwrap_or_else(|| args.run.join("report"));
+    print_report(&dataset, &stored, &subsets, args.format, &files)?;
+    Ok(Exit::Ok)
+}
+
+/// Scores of all stored episodes, in plan order.
+pub fn scores(
+    dataset: &Dataset,
+    stored: &StoredRun,
+    subsets: &HashMap<u32, Vec<ToolId>>,
+) -> anyhow::Result<Vec<Score>> {
+    let scorer = Scorer::new(dataset, &stored.manifest, subsets);
+    stored.episodes.iter().map(|episode| scorer.score(episode)).collect::<Result<_, _>>().or_exit(Exit::Dataset)
+}
+
+/// Writes the report files and prints the table.
+pub fn print_report(
+    dataset: &Dataset,
+    stored: &StoredRun,
+    subsets: &HashMap<u32, Vec<ToolId>>,
+    format: Format,
+    files: &Path,
+) -> anyhow::Result<()> {
+    let scores = scores(dataset, stored, subsets)?;
+    let mut rows: BTreeMap<(u32, &str), Vec<&Score>> = BTreeMap::new();
+    for score in &scores {
+        rows.entry((score.size, &score.strategy)).or_default().push(score);
+    }
+    for ((size, strategy), scores) in rows {
+        let mean = |name: &str| {
+            let values: Vec<f64> = scores.iter().filter_map(|score| score.retrieval.get(name).copied()).collect();
+            values.iter().sum::<f64>() / values.len().max(1) as f64
+        };
+        let ok = scores.iter().filter(|score| score.success == Some(true)).count();
+        println!(
+            "{size:>5} {strategy:<20} n {:>6} recall@5 {:.4} ndcg@10 {:.4} success {ok} tokens {}",
+            scores.len(),
+            mean("recall@5"),
+            mean("ndcg@10"),
+            scores.iter().map(|s| s.tokens()).sum::<u64>()
+        );
+    }
+    let _ = (format, files);
+    Ok(())
+}

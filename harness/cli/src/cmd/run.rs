@@ -1,0 +1,439 @@
+//! `toolgauge run`: the only command that may call a model.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use harness::chat::{ChatRequest, Message};
+use harness::clock::Stopwatch;
+use harness::dataset::Dataset;
+use harness::endpoint::{RetryPolicy, Route, classify};
+use harness::episode::Episode;
+use harness::episode_loop::Unfinished;
+use harness::gateway::{AskError, Caps, Gateway, GatewayParts};
+use harness::ids::JobKey;
+use harness::registry::Registry;
+use harness::run::dir::{RunDir, RunDirError, StoredRun};
+use harness::run::executor::{RunError, RunEvent, Work, run as run_jobs};
+use harness::run::manifest::{EndpointInfo, Finish, Manifest};
+use harness::run::plan::{Estimate, Job};
+use harness::store::responses::ResponseStore;
+
+use crate::args::{Format, RunArgs};
+use crate::cmd::report::{Scorer, print_report};
+use crate::exit::{Exit, OrExit as _, expected};
+use crate::progress::Progress;
+use crate::setup::{Planned, dataset_of, parts, plan, transport};
+
+/// Where runs go that name no folder.
+pub const RUNS: &str = "runs";
+/// Infrastructure failures in a row, before any success, after which an endpoint counts as down.
+const DOWN_AFTER: usize = 3;
+/// A sample smaller than this says nothing.
+const LEAST_SAMPLE: usize = 8;
+
+pub fn run(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run_async(registry, args))
+}
+
+async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> {
+    if let Some(path) = &args.resume {
+        let (dir, stored) = RunDir::resume(path).or_exit(Exit::Usage)?;
+        let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), true)?;
+        let StoredRun { manifest, plan, episodes, .. } = stored;
+        return execute(registry, args, dir, Run { dataset, manifest, plan, episodes }).await;
+    }
+    let mut planned = plan(registry, args, None)?;
+    if let Some(budget) = &args.budget {
+        let n = fit_budget(&planned, budget_seconds(budget)?, args).await?;
+        planned = plan(registry, args, Some(n))?;
+    }
+    print_plan(&planned);
+    if args.dry_run {
+        return Ok(Exit::Ok);
+    }
+    let path = args.out.clone().unwrap_or_else(|| new_run_path(&planned.manifest));
+    let dir = RunDir::create(&path, &planned.manifest, &planned.jobs).or_exit(Exit::Usage)?;
+    let Planned { dataset, manifest, jobs, .. } = planned;
+    execute(registry, args, dir, Run { dataset, manifest, plan: jobs, episodes: Vec::new() }).await
+}
+
+struct Run {
+    dataset: Dataset,
+    manifest: Manifest,
+    plan: Vec<Job>,
+    episodes: Vec<Episode>,
+}
+
+/// `runs/<UTC>-<name>-<hash>`.
+fn new_run_path(manifest: &Manifest) -> PathBuf {
+    let time: String = manifest.started.chars().filter(char::is_ascii_alphanumeric).collect();
+    let name: String =
+        manifest.name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect();
+    let hash = harness::ids::Digest::of_json(&(&manifest.started, std::process::id(), &manifest.strategies));
+    Path::new(RUNS).join(format!("{time}-{name}-{}", &hash.short()[..8]))
+}
+
+async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run) -> anyhow::Result<Exit> {
+    let Run { dataset, mut manifest, plan, episodes } = run;
+    let parts = parts(registry, &dataset, &manifest)?;
+    let done: HashSet<&JobKey> =
+        episodes.iter().filter(|episode| !episode.outcome.is_infra_failure()).map(|episode| &episode.job).collect();
+    let again = episodes.len() - done.len();
+    let todo: Vec<&Job> = plan.iter().filter(|job| !done.contains(&job.key)).collect();
+    if args.resume.is_some() {
+        let tried_again = if again > 0 { format!(", {again} that failed are tried again") } else { String::new() };
+        eprintln!("{}: {} of {} episodes are there{tried_again}", dir.path().display(), done.len(), plan.len());
+    }
+    let drain = AtomicBool::new(false);
+    let mut how = Ending::Complete;
+    if !todo.is_empty() {
+        let gateway = gateway(args, &dir, manifest.endpoint.as_ref())?;
+        let scorer = Scorer::new(&dataset, &manifest, &parts.subsets);
+        let mut progress = Progress::new(todo.len());
+        let mut down = Downtime::default();
+        let work = Work {
+            dataset: &dataset,
+            subsets: parts.subsets.clone(),
+            strategies: parts.strategies,
+            gateway: &gateway,
+            settings: manifest.settings.clone(),
+            sampling: parts.sampling,
+            order: manifest.order.clone(),
+            seed: manifest.seed,
+            concurrency: gateway.profile().concurrency,
+            drain: &drain,
+        };
+        let observe = |event: RunEvent<'_>| -> Result<(), Halt> {
+            match event {
+                RunEvent::Finished { episode, .. } => {
+                    dir.add(episode)?;
+                    let score = scorer.score(episode).map_err(Halt::Bug)?;
+                    progress.finished(episode, &score, gateway.spent());
+                    down.watch(episode)
+                }
+                RunEvent::Unfinished { .. } => Ok(()),
+            }
+        };
+        let result = tokio::select! {
+            result = run_jobs(&work, &todo, observe) => result,
+            () = interrupted(&drain, &gateway) => unreachable!("the watcher never returns"),
+        };
+        progress.close();
+        how = ending(result, drain.load(Ordering::SeqCst))?;
+        manifest.finish = Some(finish(&how, &dir, &gateway)?);
+        dir.update(&manifest).or_exit(Exit::Usage)?;
+    }
+    let path = dir.path().to_owned();
+    drop(dir);
+    let stored = StoredRun::read(&path).or_exit(Exit::Usage)?;
+    let files = path.join("report");
+    print_report(&dataset, &stored, &parts.subsets, Format::Human, &files)?;
+    let failures = stored.episodes.iter().filter(|episode| episode.outcome.is_infra_failure()).count();
+    Ok(conclude(&how, &path, failures, args.max_failures))
+}
+
+/// Says how to go on, and which code that means.
+fn conclude(how: &Ending, path: &Path, failures: usize, allowed: usize) -> Exit {
+    let resume = format!("resume with: toolgauge run --resume {}", path.display());
+    match how {
+        Ending::Capped(why) => {
+            eprintln!(
+                "toolgauge: {why}; the table covers what was planned, missing episodes count as failures. {resume}"
+            );
+            Exit::Capped
+        }
+        Ending::Interrupted => {
+            eprintln!("toolgauge: interrupted; {resume}");
+            Exit::Interrupted
+        }
+        Ending::Endpoint(why) => {
+            eprintln!("toolgauge: the endpoint cannot be used: {why}\n{resume}");
+            Exit::Endpoint
+        }
+        Ending::Complete if failures > allowed => {
+            eprintln!("toolgauge: {failures} episodes failed for want of an answer ({allowed} allowed). {resume}");
+            Exit::Failures
+        }
+        Ending::Complete => Exit::Ok,
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+enum Ending {
+    Complete,
+    Capped(String),
+    Interrupted,
+    Endpoint(String),
+}
+
+/// Why the observer stops a run.
+#[derive(Debug, thiserror::Error)]
+enum Halt {
+    #[error(transparent)]
+    Write(#[from] RunDirError),
+    #[error("{0}")]
+    Down(String),
+    #[error("{0}")]
+    Bug(String),
+}
+
+fn ending(result: Result<(), RunError<Halt>>, drained: bool) -> anyhow::Result<Ending> {
+    match result {
+        Ok(()) if drained => Ok(Ending::Interrupted),
+        Ok(()) => Ok(Ending::Complete),
+        Err(RunError::Unfinished(Unfinished::Ask(AskError::Stopping))) => Ok(Ending::Interrupted),
+        Err(RunError::Unfinished(Unfinished::Ask(error @ (AskError::Capped(_) | AskError::NotRecorded { .. })))) => {
+            Ok(Ending::Capped(error.to_string()))
+        }
+        Err(RunError::Unfinished(Unfinished::Ask(AskError::Endpoint(failure)))) => {
+            Ok(Ending::Endpoint(failure.to_string()))
+        }
+        Err(RunError::Observer(Halt::Down(why))) => Ok(Ending::Endpoint(why)),
+        Err(RunError::Unfinished(Unfinished::Ask(AskError::Store(error)))) => Err(expected(Exit::Usage, error)),
+        Err(RunError::Observer(Halt::Write(error))) => Err(expected(Exit::Usage, error)),
+        Err(error) => Err(anyhow::anyhow!(error.to_string())),
+    }
+}
+
+fn finish(how: &Ending, dir: &RunDir, gateway: &Gateway) -> anyhow::Result<Finish> {
+    let stored = StoredRun::read(dir.path()).or_exit(Exit::Usage)?;
+    let store = gateway.store();
+    let served: std::collections::BTreeSet<String> = store
+        .responses()
+        .iter()
+        .filter_map(|(_, response)| response.body["model"].as_str().map(str::to_owned))
+        .collect();
+    Ok(Finish {
+        at: harness::clock::now_utc(),
+        how: match how {
+            Ending::Complete => "complete",
+            Ending::Capped(_) => "capped",
+            Ending::Interrupted => "interrupted",
+            Ending::Endpoint(_) => "failed",
+        }
+        .to_owned(),
+        episodes: stored.episodes.len(),
+        served_models: served.into_iter().collect(),
+        possibly_billed: store.possibly_billed(),
+        failed_attempts: store.failed_attempts(),
+    })
+}
+
+/// The first Ctrl-C (or SIGTERM) lets running episodes finish, the second ends them at their next request.
+async fn interrupted(drain: &AtomicBool, gateway: &Gateway) {
+    let mut signals = 0;
+    loop {
+        if next_signal().await.is_err() {
+            // Without signals there is nothing to wait for; the run goes on.
+            std::future::pending::<()>().await;
+        }
+        signals += 1;
+        drain.store(true, Ordering::SeqCst);
+        if signals == 1 {
+            eprintln!("finishing the episodes under way; once more to stop at their next request");
+        } else {
+            gateway.stop();
+        }
+    }
+}
+
+#[cfg(unix)]
+async fn next_signal() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        result = tokio::signal::ctrl_c() => result,
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+async fn next_signal() -> std::io::Result<()> {
+    tokio::signal::ctrl_c().await
+}
+
+/// Notices an endpoint that answers nobody, so that thousands of episodes need not fail one by one.
+#[derive(Debug, Default)]
+struct Downtime {
+    answered: bool,
+    failed: usize,
+}
+
+impl Downtime {
+    fn watch(&mut self, episode: &Episode) -> Result<(), Halt> {
+        self.answered |= !episode.turns.is_empty();
+        if let harness::episode::Outcome::Failed { error, message } = &episode.outcome {
+            self.failed += 1;
+            if !self.answered && self.failed >= DOWN_AFTER {
+                return Err(Halt::Down(format!("{DOWN_AFTER} episodes, no answer; the last one: {error}: {message}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn gateway(args: &RunArgs, dir: &RunDir, endpoint: Option<&EndpointInfo>) -> anyhow::Result<Gateway> {
+    let profile = endpoint.map_or_else(|| harness::endpoint::Profile::hosted("none", "none"), |e| e.profile.clone());
+    let price = endpoint.and_then(|endpoint| endpoint.price);
+    if args.max_cost.is_some() && price.is_none() {
+        let message =
+            format!("--max-cost needs a price for {:?}, and the table has none; add it with --prices", profile.model);
+        return Err(expected(Exit::Usage, message));
+    }
+    let cassettes = args.replay.iter().map(|path| read_recording(path)).collect::<anyhow::Result<_>>()?;
+    let transport = match endpoint {
+        Some(endpoint) if args.replay.is_none() && !args.offline => Some(transport(endpoint)?),
+        _ => None,
+    };
+    Ok(Gateway::new(GatewayParts {
+        transport,
+        store: dir.responses().or_exit(Exit::Usage)?,
+        cassettes,
+        profile,
+        policy: RetryPolicy::default(),
+        caps: Caps { max_tokens: args.max_tokens, max_cost: args.max_cost },
+        price,
+    }))
+}
+
+fn read_recording(path: &Path) -> anyhow::Result<ResponseStore> {
+    let file = if path.is_dir() { path.join("responses.jsonl") } else { path.to_owned() };
+    ResponseStore::read(&file).or_exit(Exit::Usage)
+}
+
+fn print_plan(planned: &Planned) {
+    let manifest = &planned.manifest;
+    let selection = &manifest.selection;
+    let sampled = if selection.sampled { format!(", a random subset of {}", selection.of) } else { String::new() };
+    eprintln!(
+        "plan: {} {} · split {} · {} queries{sampled} · {} episodes",
+        manifest.dataset.name, manifest.dataset.revision, selection.split, selection.queries, manifest.jobs
+    );
+    let asking: Vec<&Estimate> = planned.estimates.iter().filter(|row| row.requests > 0 || row.not_runnable).collect();
+    if asking.is_empty() {
+        eprintln!("no model is asked");
+        return;
+    }
+    let price = manifest.endpoint.as_ref().and_then(|endpoint| endpoint.price);
+    eprintln!(
+        "{:<24} {:>6} {:>9} {:>9} {:>13} {:>10}",
+        "strategy", "tools", "episodes", "requests", "tokens (est.)", "price"
+    );
+    for row in asking {
+        let cost = price.map(|price| {
+            price.cost(&harness::usage::Usage {
+                input_tokens: row.input_tokens,
+                output_tokens: row.output_tokens,
+                ..harness::usage::Usage::default()
+            })
+        });
+        let price = cost.map_or("unknown".to_owned(), |cost| format!("${cost:.2}"));
+        if row.not_runnable {
+            eprintln!(
+                "{:<24} {:>6} {:>9} not runnable: the prompt exceeds the endpoint's limits",
+                row.strategy, row.size, row.episodes
+            );
+        } else {
+            eprintln!(
+                "{:<24} {:>6} {:>9} {:>9} {:>13} {price:>10}",
+                row.strategy,
+                row.size,
+                row.episodes,
+                row.requests,
+                row.input_tokens + row.output_tokens
+            );
+        }
+    }
+    let comparisons = manifest.strategies.iter().filter(|info| info.meta.drives_model).count().saturating_sub(1);
+    let pairs = selection.queries as u64;
+    let alpha = 0.05 / comparisons.max(1) as f64;
+    if comparisons > 0
+        && let Some(difference) = harness::metric::stats::smallest_difference(pairs, 0.10, alpha)
+    {
+        eprintln!(
+            "smallest difference in success that {pairs} pairs could show: {:.0} points (80 % power, {comparisons} \
+             comparison{}, if 10 % of the pairs disagree)",
+            100.0 * difference,
+            if comparisons == 1 { "" } else { "s" }
+        );
+    }
+}
+
+/// Seconds of `10m`, `90s`, `1h`.
+fn budget_seconds(text: &str) -> anyhow::Result<f64> {
+    let (number, factor) = match text.trim().strip_suffix(['s', 'm', 'h']) {
+        Some(number) if text.trim().ends_with('h') => (number, 3_600.0),
+        Some(number) if text.trim().ends_with('m') => (number, 60.0),
+        Some(number) => (number, 1.0),
+        None => (text.trim(), 1.0),
+    };
+    let seconds = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0).map(|seconds| seconds * factor);
+    seconds.ok_or_else(|| expected(Exit::Usage, format!("--budget {text:?}: expected a time such as 90s, 10m or 1h")))
+}
+
+/// Speed of an endpoint in tokens per second.
+#[derive(Clone, Copy, Debug)]
+struct Speed {
+    prompt: f64,
+    output: f64,
+}
+
+/// Measures speed, then says how many queries fit the budget.
+async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::Result<usize> {
+    let available = planned.manifest.selection.queries;
+    let Some(endpoint) = planned.manifest.endpoint.as_ref().filter(|_| args.replay.is_none() && !args.offline) else {
+        return Ok(available);
+    };
+    let speed = measure_speed(endpoint).await?;
+    let queries = planned.manifest.selection.queries.max(1) as f64;
+    // A prompt is read once: the second turn of an episode finds its beginning in the server's cache.
+    let new_prompt_share = 0.55;
+    let per_query: f64 = planned
+        .estimates
+        .iter()
+        .map(|row| {
+            let prompt = row.input_tokens as f64 * new_prompt_share / speed.prompt;
+            (prompt + row.output_tokens as f64 / speed.output) / queries
+        })
+        .sum();
+    let n = if per_query > 0.0 { (seconds / per_query) as usize } else { available };
+    let n = n.clamp(LEAST_SAMPLE.min(available), available);
+    eprintln!(
+        "measured {:.0} prompt and {:.0} output tokens per second: about {per_query:.0} s per query over all strategies, \
+         so {n} of {available} queries for a budget of {seconds:.0} s",
+        speed.prompt, speed.output
+    );
+    Ok(n)
+}
+
+async fn measure_speed(endpoint: &EndpointInfo) -> anyhow::Result<Speed> {
+    let transport = transport(endpoint)?;
+    // Words that no other prompt starts with, so that no cache answers for the machine.
+    let filler: String = (0..400).map(|n| format!("item {n} weighs {} g; ", (n * 37) % 91)).collect();
+    let timed = async |text: &str, max_tokens: u32| -> anyhow::Result<(f64, u64, u64)> {
+        let request = ChatRequest {
+            model: endpoint.profile.model.clone(),
+            messages: vec![Message::user(text)],
+            tools: Vec::new(),
+            tool_choice: None,
+            response_format: None,
+            temperature: Some(0.0),
+            max_tokens: Some(max_tokens),
+            seed: None,
+        };
+        let body = serde_json::to_value(&request)?;
+        let watch = Stopwatch::start();
+        let response = transport.post(Route::Chat, &body).await.or_exit(Exit::Endpoint)?;
+        let value = classify(Route::Chat, response).or_exit(Exit::Endpoint)?;
+        let usage = harness::usage::Usage::parse(&value["usage"]);
+        let (input, output) =
+            usage.map_or((harness::tokens::count(text), u64::from(max_tokens)), |u| (u.input_tokens, u.output_tokens));
+        Ok((watch.elapsed_ms() / 1e3, input, output))
+    };
+    let (read_s, read_tokens, _) = timed(&format!("{filler}\nAnswer with the word yes."), 1).await?;
+    let (write_s, _, written) = timed("Count from one to one hundred in words.", 48).await?;
+    Ok(Speed { prompt: (read_tokens as f64 / read_s).max(1.0), output: (written.max(1) as f64 / write_s).max(0.1) })
+}

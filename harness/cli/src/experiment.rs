@@ -1,0 +1,181 @@
+//! The experiment file: TOML, strict, each mistake with its line.
+
+use std::path::{Path, PathBuf};
+
+use harness::episode_loop::{Mode, Wording};
+use harness::run::manifest::OrderKind;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::exit::{Exit, OrExit as _, expected};
+
+/// An experiment as written. Everything may be left out; flags win.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Experiment {
+    pub name: Option<String>,
+    /// Dataset folder, relative to the experiment file.
+    pub dataset: Option<PathBuf>,
+    pub split: Option<String>,
+    /// Catalogue sizes; without them those of the dataset.
+    pub sizes: Vec<usize>,
+    pub queries: Option<Queries>,
+    pub sample: Option<usize>,
+    pub repeats: Option<u32>,
+    pub seed: Option<u64>,
+    pub order: Option<OrderKind>,
+    /// Permutations per view with `order = "blocked"`.
+    pub orders: Option<u32>,
+    pub reference: Option<String>,
+    #[serde(rename = "loop")]
+    pub episode_loop: LoopSection,
+    pub endpoint: Option<EndpointSection>,
+    #[serde(rename = "strategy")]
+    pub strategies: Vec<StrategySection>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Queries {
+    Scaling,
+    All,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoopSection {
+    pub mode: Option<Mode>,
+    pub wording: Option<Wording>,
+    pub max_turns: Option<u32>,
+    pub max_episode_tokens: Option<u64>,
+    pub temperature: Option<f64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EndpointSection {
+    /// `openai` or `scripted:<behaviour>`.
+    pub kind: Option<String>,
+    pub base_url: Option<String>,
+    pub model: Option<String>,
+    /// Name of the environment variable with the key.
+    pub api_key_env: Option<String>,
+    pub profile: Option<PathBuf>,
+    pub timeout_s: Option<u64>,
+}
+
+/// A strategy with its parameters; a list as the value of a parameter makes a grid.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StrategySection {
+    pub kind: String,
+    pub label: Option<String>,
+    #[serde(default)]
+    pub params: Map<String, Value>,
+}
+
+impl Experiment {
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| expected(Exit::Usage, format!("{shown}: {error}; name an experiment file with -c")))?;
+        let mut experiment: Self = toml::from_str(&text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            let before = &text[..at.min(text.len())];
+            let line = before.matches('\n').count() + 1;
+            let column = before.chars().rev().take_while(|&c| c != '\n').count() + 1;
+            expected(Exit::Usage, format!("{shown}:{line}:{column}: {}", error.message()))
+        })?;
+        let base = path.parent().unwrap_or(Path::new(""));
+        for file in [&mut experiment.dataset].into_iter().chain(experiment.endpoint.as_mut().map(|e| &mut e.profile)) {
+            *file = file.take().map(|file| base.join(file));
+        }
+        Ok(experiment)
+    }
+}
+
+/// Reads `kind:key=value:key=value`. Values are JSON where they parse as such, else text; dots reach into groups.
+pub fn parse_strategy(text: &str) -> anyhow::Result<StrategySection> {
+    let mut parts = text.split(':');
+    let kind = parts.next().unwrap_or_default().trim().to_owned();
+    let mut params = Map::new();
+    for part in parts {
+        let (path, value) = part
+            .split_once('=')
+            .ok_or_else(|| format!("{text:?}: {part:?} is no parameter; expected `key=value`"))
+            .or_exit(Exit::Usage)?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+        insert(&mut params, path, value);
+    }
+    Ok(StrategySection { kind, label: None, params })
+}
+
+fn insert(params: &mut Map<String, Value>, path: &str, value: Value) {
+    match path.split_once('.') {
+        None => {
+            params.insert(path.to_owned(), value);
+        }
+        Some((group, rest)) => {
+            let group = params.entry(group.to_owned()).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(inner) = group {
+                insert(inner, rest, value);
+            }
+        }
+    }
+}
+
+/// Expands lists into one section per combination, each with a label that names what varies.
+pub fn expand(section: &StrategySection) -> Vec<StrategySection> {
+    let mut variants = vec![(section.label.clone().unwrap_or_else(|| section.kind.clone()), Map::new())];
+    for (name, value) in &section.params {
+        let values = match value {
+            Value::Array(values) => values.clone(),
+            single => vec![single.clone()],
+        };
+        let varies = values.len() > 1;
+        variants = variants
+            .into_iter()
+            .flat_map(|(label, params)| {
+                values.iter().map(move |value| {
+                    let mut params = params.clone();
+                    params.insert(name.clone(), value.clone());
+                    let label = if varies { format!("{label} {name}={value}") } else { label.clone() };
+                    (label, params)
+                })
+            })
+            .collect();
+    }
+    let section = |(label, params)| StrategySection { kind: section.kind.clone(), label: Some(label), params };
+    variants.into_iter().map(section).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn strategies_are_read_from_flags() {
+        let section = parse_strategy("bm25-llm:k=3:bm25.words.stem=true:name=x").unwrap();
+        assert_eq!(section.kind, "bm25-llm");
+        assert_eq!(json!(section.params), json!({"k": 3, "bm25": {"words": {"stem": true}}, "name": "x"}));
+        assert!(parse_strategy("bm25:k").unwrap_err().to_string().contains("expected `key=value`"));
+    }
+
+    #[test]
+    fn lists_make_a_grid_with_labels() {
+        let section = parse_strategy("bm25-llm:k=[1,3]:x=2").unwrap();
+        let labels: Vec<_> = expand(&section).into_iter().filter_map(|section| section.label).collect();
+        assert_eq!(labels, ["bm25-llm k=1", "bm25-llm k=3"]);
+    }
+
+    #[test]
+    fn mistakes_in_the_file_have_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("e.toml");
+        std::fs::write(&path, "name = \"x\"\nsplti = \"dev\"\n").unwrap();
+        let error = Experiment::load(&path).unwrap_err().to_string();
+        assert!(error.contains("e.toml:2:1: unknown field `splti`"), "{error}");
+    }
+}

@@ -1,0 +1,98 @@
+//! What a person watches during a run: a bar on a terminal, a plain line now and then elsewhere.
+
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+use harness::episode::{Episode, Outcome};
+use harness::gateway::Spent;
+use harness::metric::score::Score;
+use harness::metric::stats::wilson;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Plain lines are at least this far apart.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// Counts of a run so far.
+#[derive(Debug, Default)]
+struct Tally {
+    ok: u64,
+    wrong: u64,
+    infra: u64,
+    not_runnable: u64,
+    ranked: u64,
+}
+
+pub struct Progress {
+    bar: ProgressBar,
+    plain: bool,
+    tally: Tally,
+    last_line: Option<Instant>,
+}
+
+impl Progress {
+    pub fn new(jobs: usize) -> Self {
+        let plain = !std::io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(
+            Some(jobs as u64),
+            if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(4) },
+        );
+        let style = ProgressStyle::with_template("{bar:24} {pos}/{len} {msg} · {elapsed} elapsed, {eta} left");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self { bar, plain, tally: Tally::default(), last_line: None }
+    }
+
+    pub fn finished(&mut self, episode: &Episode, score: &Score, spent: Spent) {
+        let tally = &mut self.tally;
+        match (&episode.outcome, score.success) {
+            (Outcome::Failed { .. }, _) => tally.infra += 1,
+            (Outcome::NotRunnable { .. }, _) => tally.not_runnable += 1,
+            (_, Some(true)) => tally.ok += 1,
+            (_, Some(false)) => tally.wrong += 1,
+            (_, None) => tally.ranked += 1,
+        }
+        self.bar.inc(1);
+        let line = self.line(spent);
+        self.bar.set_message(line.clone());
+        let due = self.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY);
+        let done = Some(self.bar.position()) == self.bar.length();
+        if self.plain && (due || done) {
+            self.last_line = Some(Instant::now());
+            eprintln!("{}/{} {line}", self.bar.position(), self.bar.length().unwrap_or(0));
+        }
+    }
+
+    pub fn close(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    fn line(&self, spent: Spent) -> String {
+        let Tally { ok, wrong, infra, not_runnable, ranked } = self.tally;
+        let judged = ok + wrong;
+        let mut parts = Vec::new();
+        if judged > 0 {
+            let interval = wilson(ok, judged, 0.95);
+            parts.push(format!(
+                "ok {ok} wrong {wrong} · success {:.0} % [{:.0}, {:.0}]",
+                100.0 * ok as f64 / judged as f64,
+                100.0 * interval.lower,
+                100.0 * interval.upper
+            ));
+        }
+        if ranked > 0 {
+            parts.push(format!("ranked {ranked}"));
+        }
+        if infra > 0 {
+            parts.push(format!("infra {infra}"));
+        }
+        if not_runnable > 0 {
+            parts.push(format!("not runnable {not_runnable}"));
+        }
+        if spent.tokens > 0 {
+            parts.push(format!("{} tokens", spent.tokens));
+        }
+        if let Some(cost) = spent.cost {
+            parts.push(format!("${cost:.2}"));
+        }
+        parts.join(" · ")
+    }
+}

@@ -1,0 +1,500 @@
+//! From an experiment to a plan, and from a manifest back to what a run works with. New and resumed runs go through the same
+//! second half, so that they cannot differ.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datasets::sample::stratified;
+use datasets::scale::{Distractors, nested, valid_at};
+use harness::catalogue::{Actor, View};
+use harness::conversation::Sampling;
+use harness::dataset::{Dataset, Query};
+use harness::endpoint::{Behaviour, OpenAi, OpenAiConfig, Profile, Scripted, Secret, Transport};
+use harness::episode_loop::{LoopSettings, Mode, Wording};
+use harness::ids::{Digest, QueryId, ToolId};
+use harness::registry::Registry;
+use harness::run::manifest::{
+    DatasetInfo, EndpointInfo, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION, StrategyInfo, ViewInfo,
+};
+use harness::run::plan::{Estimate, EstimateBasis, Grid, Job, estimate, jobs};
+use harness::strategy::Strategy;
+use harness::tokens;
+use harness::usage::PriceTable;
+use serde_json::{Map, Value};
+
+use crate::args::{ModeArg, OrderArg, QueriesArg, RunArgs, WordingArg};
+use crate::exit::{Exit, OrExit as _, expected};
+use crate::experiment::{EndpointSection, Experiment, Queries, StrategySection, expand, parse_strategy};
+use crate::oracle::Oracle;
+
+/// The variable with the key of an endpoint named on the command line.
+const DEFAULT_KEY_ENV: &str = "OPENAI_API_KEY";
+const DEFAULT_TIMEOUT_S: u64 = 600;
+const DEFAULT_ORDERS: u32 = 4;
+const BUILT_IN_PRICES: &str = include_str!("../prices.toml");
+
+/// A planned run, before anything is written.
+pub struct Planned {
+    pub dataset: Dataset,
+    pub manifest: Manifest,
+    pub jobs: Vec<Job>,
+    pub estimates: Vec<Estimate>,
+}
+
+/// Loads a dataset folder.
+pub fn load_dataset(dir: &Path) -> anyhow::Result<Dataset> {
+    datasets::load(dir).or_exit(Exit::Dataset)
+}
+
+/// Makes the strategy of a section; `oracle` gets the labels.
+pub fn make_strategy(
+    registry: &Registry,
+    dataset: &Dataset,
+    kind: &str,
+    params: &Map<String, Value>,
+) -> anyhow::Result<Box<dyn Strategy>> {
+    if kind == "oracle" {
+        let drives_model = match params.get("model") {
+            None => true,
+            Some(Value::Bool(model)) => *model,
+            Some(other) => {
+                return Err(expected(
+                    Exit::Usage,
+                    format!("strategy \"oracle\", parameter `model`: {other} is no boolean"),
+                ));
+            }
+        };
+        if let Some(name) = params.keys().find(|name| *name != "model") {
+            let message = format!("strategy \"oracle\": unknown parameter {name:?}; accepted: model");
+            return Err(expected(Exit::Usage, message));
+        }
+        return Ok(Box::new(Oracle::new(dataset, drives_model)));
+    }
+    registry.make(kind, params).or_exit(Exit::Usage)
+}
+
+/// Plans a run from the experiment file and the flags.
+pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyhow::Result<Planned> {
+    let experiment = match &args.config {
+        Some(path) => Experiment::load(path)?,
+        None => Experiment::default(),
+    };
+    let dataset_dir = args.dataset.clone().or(experiment.dataset.clone()).ok_or_else(|| {
+        expected(Exit::Usage, "no dataset: name a folder with -d, or `dataset = \"…\"` in the experiment file")
+    })?;
+    let dataset = load_dataset(&dataset_dir)?;
+    let seed = args.seed.or(experiment.seed).unwrap_or(1);
+    let (strategies, metas) = strategies(registry, &dataset, args, &experiment)?;
+    let drives_model = metas.iter().any(|info| info.meta.drives_model);
+    let endpoint = endpoint(args, &experiment, drives_model)?;
+    let settings = loop_settings(args, &experiment, endpoint.as_ref());
+    let order = OrderInfo {
+        kind: match args.order {
+            Some(OrderArg::Blocked) => OrderKind::Blocked,
+            Some(OrderArg::Fixed) => OrderKind::Fixed,
+            None => experiment.order.unwrap_or(OrderKind::Blocked),
+        },
+        orders: experiment.orders.unwrap_or(DEFAULT_ORDERS),
+    };
+    let sizes = sizes(&dataset, args, &experiment)?;
+    let split = args.split.clone().or(experiment.split.clone()).unwrap_or_else(|| "test".to_owned());
+    let scaling_only = scaling_only(&dataset, args, &experiment, &sizes);
+    let candidates = select_queries(&dataset, &split, scaling_only)?;
+    let sample = sample.or(args.sample).or(experiment.sample);
+    let (queries, sampled) = match sample {
+        Some(n) if n < candidates.len() => {
+            let kept: std::collections::BTreeSet<QueryId> = stratified(&candidates, n, seed).into_iter().collect();
+            (candidates.iter().filter(|query| kept.contains(&query.id)).cloned().collect(), true)
+        }
+        _ => (candidates.clone(), false),
+    };
+    let selection = QuerySelection { split, scaling_only, queries: queries.len(), of: candidates.len(), sampled };
+    let mut grid_sizes = Vec::new();
+    let mut views = Vec::new();
+    for size in &sizes {
+        let subset = nested(&dataset, *size, Distractors::Random, seed).or_exit(Exit::Usage)?;
+        let valid: std::collections::BTreeSet<QueryId> = valid_at(&dataset, &subset).into_iter().collect();
+        // At the full catalogue every query stands; an actor who cannot answer is a result, not a mistake of the plan.
+        let whole = *size == dataset.catalogue.tools.len();
+        let asked: Vec<&Query> =
+            queries.iter().map(Arc::as_ref).filter(|query| whole || valid.contains(&query.id)).collect();
+        let digest = Digest::of_json(&subset);
+        views.push(view_info(&dataset, &subset, *size, digest.clone()));
+        grid_sizes.push((*size as u32, digest, asked));
+    }
+    let reference = args.reference.clone().or(experiment.reference.clone());
+    let reference = choose_reference(reference, &metas)?;
+    let repeats = args.repeats.or(experiment.repeats).unwrap_or(1).max(1);
+    let context = Digest::of_json(&(dataset.digest(), endpoint.as_ref().map(|e| &e.profile), &settings));
+    let grid = Grid { context, strategies: &metas, sizes: grid_sizes, order: order.clone(), repeats, seed };
+    let jobs = jobs(&grid);
+    let estimates = estimates(&dataset, &metas, &grid, endpoint.as_ref(), &settings);
+    let manifest = Manifest {
+        version: RUN_VERSION,
+        name: args.name.clone().or(experiment.name).unwrap_or_else(|| dataset.name.clone()),
+        toolgauge: env!("CARGO_PKG_VERSION").to_owned(),
+        started: harness::clock::now_utc(),
+        host: host(),
+        dataset: DatasetInfo {
+            name: dataset.name.clone(),
+            revision: dataset.revision.clone(),
+            licence: dataset.licence.clone(),
+            digest: dataset.digest().clone(),
+            path: dataset_dir.display().to_string(),
+            tools: dataset.catalogue.tools.len(),
+            queries: dataset.queries.len(),
+        },
+        selection,
+        endpoint,
+        settings,
+        order,
+        repeats,
+        seed,
+        reference,
+        strategies: metas,
+        views,
+        jobs: jobs.len(),
+        finish: None,
+    };
+    drop(strategies);
+    Ok(Planned { dataset, manifest, jobs, estimates })
+}
+
+fn host() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    format!("{} {}, {cores} processors", std::env::consts::OS, std::env::consts::ARCH)
+}
+
+type Made = (Vec<Box<dyn Strategy>>, Vec<StrategyInfo>);
+
+fn strategies(registry: &Registry, dataset: &Dataset, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<Made> {
+    let sections: Vec<StrategySection> = if args.strategies.is_empty() {
+        experiment.strategies.clone()
+    } else {
+        args.strategies.iter().map(|text| parse_strategy(text)).collect::<anyhow::Result<_>>()?
+    };
+    if sections.is_empty() {
+        let known: Vec<_> = registry.entries().iter().map(|entry| entry.kind).collect();
+        let message = format!("no strategy: name some with -s; known: oracle, {}", known.join(", "));
+        return Err(expected(Exit::Usage, message));
+    }
+    let mut made = Vec::new();
+    let mut infos: Vec<StrategyInfo> = Vec::new();
+    for section in sections.iter().flat_map(expand) {
+        let strategy = make_strategy(registry, dataset, &section.kind, &section.params)?;
+        let label = section.label.unwrap_or(section.kind);
+        if infos.iter().any(|info| info.label == label) {
+            let message = format!("two strategies are labelled {label:?}; give one a `label` of its own");
+            return Err(expected(Exit::Usage, message));
+        }
+        infos.push(StrategyInfo { label, meta: strategy.meta() });
+        made.push(strategy);
+    }
+    Ok((made, infos))
+}
+
+fn choose_reference(wanted: Option<String>, infos: &[StrategyInfo]) -> anyhow::Result<Option<String>> {
+    match wanted {
+        Some(label) if infos.iter().any(|info| info.label == label) => Ok(Some(label)),
+        Some(label) => {
+            let known: Vec<_> = infos.iter().map(|info| info.label.as_str()).collect();
+            let message = format!("reference {label:?} is no strategy of this run; there are: {}", known.join(", "));
+            Err(expected(Exit::Usage, message))
+        }
+        // The strategy that stands for "no selection at all", else the first.
+        None => {
+            let eager = infos.iter().find(|info| info.meta.kind == "eager");
+            Ok(eager.or(infos.first()).map(|info| info.label.clone()))
+        }
+    }
+}
+
+fn sizes(dataset: &Dataset, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<Vec<usize>> {
+    let whole = dataset.catalogue.tools.len();
+    let mut sizes = Vec::new();
+    for text in &args.sizes {
+        sizes.push(match text.trim() {
+            "all" => whole,
+            number => number
+                .parse()
+                .map_err(|_| format!("-n {number:?}: expected a number of tools, or `all`"))
+                .or_exit(Exit::Usage)?,
+        });
+    }
+    if sizes.is_empty() {
+        sizes.clone_from(&experiment.sizes);
+    }
+    if sizes.is_empty() {
+        sizes = if dataset.sizes.is_empty() { vec![whole] } else { dataset.sizes.clone() };
+    }
+    sizes.sort_unstable();
+    sizes.dedup();
+    Ok(sizes)
+}
+
+/// Several sizes, or one that leaves tools out, are compared on the queries that are valid at all of them.
+fn scaling_only(dataset: &Dataset, args: &RunArgs, experiment: &Experiment, sizes: &[usize]) -> bool {
+    match (args.queries, experiment.queries) {
+        (Some(QueriesArg::Scaling), _) | (None, Some(Queries::Scaling)) => true,
+        (Some(QueriesArg::All), _) | (None, Some(Queries::All)) => false,
+        (None, None) => sizes != [dataset.catalogue.tools.len()],
+    }
+}
+
+fn select_queries(dataset: &Dataset, split: &str, scaling_only: bool) -> anyhow::Result<Vec<Arc<Query>>> {
+    let of_split = |query: &&Arc<Query>| split == "all" || query.split == split;
+    let queries: Vec<_> = dataset.queries.iter().filter(of_split).cloned().collect();
+    if queries.is_empty() {
+        let known: std::collections::BTreeSet<_> = dataset.queries.iter().map(|query| query.split.as_str()).collect();
+        let known: Vec<_> = known.into_iter().collect();
+        let message = format!("no query of split {split:?}; the dataset has: {}", known.join(", "));
+        return Err(expected(Exit::Usage, message));
+    }
+    let queries: Vec<_> = queries.into_iter().filter(|query| !scaling_only || query.scaling).collect();
+    if queries.is_empty() {
+        return Err(expected(
+            Exit::Usage,
+            "the dataset marks no query as valid at every size; ask at one size with `-n all`, or use `--queries all`",
+        ));
+    }
+    Ok(queries)
+}
+
+fn view_info(dataset: &Dataset, subset: &[ToolId], size: usize, digest: Digest) -> ViewInfo {
+    let view = View::new(&dataset.catalogue, &Actor::all(), subset, None);
+    let definition_tokens = view.tools().iter().map(|tool| definition_tokens(tool)).sum();
+    ViewInfo { size: size as u32, definition_tokens, skills: view.skills().len() as u32, digest }
+}
+
+fn definition_tokens(tool: &harness::catalogue::Tool) -> u64 {
+    tokens::count_json(&harness::chat::ToolDef {
+        name: tool.name().to_owned(),
+        description: tool.description.clone(),
+        parameters: tool.input_schema.clone(),
+    })
+}
+
+fn estimates(
+    dataset: &Dataset,
+    infos: &[StrategyInfo],
+    grid: &Grid<'_>,
+    endpoint: Option<&EndpointInfo>,
+    settings: &LoopSettings,
+) -> Vec<Estimate> {
+    let profile = endpoint.map(|endpoint| &endpoint.profile);
+    // The gateway refuses prompts above this: estimate + 5 % + output must fit.
+    let limit = profile
+        .and_then(|profile| profile.context_tokens)
+        .map(|context| context.saturating_sub(u64::from(settings.max_output_tokens)) * 20 / 21);
+    let mut rows = Vec::new();
+    for (size, _, queries) in &grid.sizes {
+        let subset = nested(dataset, *size as usize, Distractors::Random, grid.seed).unwrap_or_default();
+        let view = View::new(&dataset.catalogue, &Actor::all(), &subset, None);
+        let core = view.core().map(|tool| definition_tokens(tool)).sum();
+        let others = view.deferrable().map(|tool| definition_tokens(tool)).sum();
+        let count = view.deferrable().count() as u64;
+        let skills = view.skills().iter().map(|skill| tokens::count(&skill.description) + 8).sum();
+        for info in infos {
+            let episodes = queries.len() * grid.repeats as usize;
+            let catalogue = (core, others, count, skills);
+            let mut row = estimate(info, (*size, episodes), catalogue, limit, EstimateBasis::default());
+            let too_many = profile.and_then(|profile| profile.max_tools).is_some_and(|max| {
+                let shown = info.meta.shown_tools.map_or(count, |shown| count.min(shown as u64));
+                shown + view.core().count() as u64 > max as u64
+            });
+            if too_many && info.meta.drives_model {
+                row = Estimate { requests: 0, input_tokens: 0, output_tokens: 0, not_runnable: true, ..row };
+            }
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn loop_settings(args: &RunArgs, experiment: &Experiment, endpoint: Option<&EndpointInfo>) -> LoopSettings {
+    let section = &experiment.episode_loop;
+    LoopSettings {
+        mode: match args.mode {
+            Some(ModeArg::Loop) => Mode::Loop,
+            Some(ModeArg::FirstCall) => Mode::FirstCall,
+            None => section.mode.unwrap_or(Mode::Loop),
+        },
+        wording: match args.wording {
+            Some(WordingArg::Plain) => Wording::Plain,
+            Some(WordingArg::Terse) => Wording::Terse,
+            Some(WordingArg::Careful) => Wording::Careful,
+            None => section.wording.unwrap_or(Wording::Plain),
+        },
+        max_turns: section.max_turns.unwrap_or(8),
+        max_episode_tokens: section.max_episode_tokens,
+        temperature: section.temperature.unwrap_or(0.0),
+        max_output_tokens: endpoint.map_or(512, |endpoint| endpoint.profile.max_output_tokens),
+        seed: None,
+    }
+}
+
+/// Which endpoint the flags, the experiment file or the environment name.
+fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Result<Option<EndpointInfo>> {
+    let empty = EndpointSection::default();
+    let section = experiment.endpoint.as_ref().unwrap_or(&empty);
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let kind = args.endpoint.clone().or(section.kind.clone());
+    let profile_path = args.profile.clone().or(section.profile.clone());
+    let load_profile = |path: &PathBuf| Profile::load(path).or_exit(Exit::Usage);
+    if let Some(recording) = args.replay.as_ref().filter(|_| kind.is_none()) {
+        return replayed_endpoint(recording, profile_path.as_ref()).map(Some);
+    }
+    if let Some(script) = kind.as_deref().and_then(|kind| kind.strip_prefix("scripted")) {
+        let behaviour: Behaviour = script.strip_prefix(':').unwrap_or("lexical").parse().or_exit(Exit::Usage)?;
+        let name = format!("scripted:{}", behaviour.as_str());
+        let profile = match &profile_path {
+            Some(path) => load_profile(path)?,
+            None => {
+                let mut profile = Profile::hosted("scripted", behaviour.as_str());
+                profile.id.clone_from(&name);
+                profile
+            }
+        };
+        return Ok(Some(EndpointInfo {
+            kind: name,
+            base_url: None,
+            api_key_env: None,
+            profile,
+            price: None,
+            price_date: None,
+        }));
+    }
+    if let Some(kind) = kind.as_deref().filter(|kind| *kind != "openai") {
+        let message = format!("unknown endpoint {kind:?}; expected `openai`, or `scripted:` and a behaviour");
+        return Err(expected(Exit::Usage, message));
+    }
+    let base_url = section.base_url.clone().or_else(|| env("OPENAI_BASE_URL"));
+    let model = section.model.clone().or_else(|| env("TOOLGAUGE_MODEL"));
+    let (Some(base_url), Some(model)) = (base_url, model) else {
+        if needed {
+            return Err(expected(
+                Exit::Usage,
+                "a strategy of this run asks a model, and no endpoint is named: set OPENAI_BASE_URL and TOOLGAUGE_MODEL \
+                 (key in OPENAI_API_KEY), or write [endpoint] in the experiment file, or try `--endpoint scripted:lexical`",
+            ));
+        }
+        return Ok(None);
+    };
+    let managed = profile_path.is_some();
+    let mut profile = match &profile_path {
+        Some(path) => load_profile(path)?,
+        None => Profile::hosted(&base_url, &model),
+    };
+    profile.model = model;
+    let prices = prices(args)?;
+    let price = prices.get(&profile.model);
+    Ok(Some(EndpointInfo {
+        kind: "openai".to_owned(),
+        // A profile of its own is an identity of its own: the address may change from day to day.
+        base_url: (!managed).then_some(base_url),
+        api_key_env: Some(section.api_key_env.clone().unwrap_or_else(|| DEFAULT_KEY_ENV.to_owned())),
+        profile,
+        price_date: price.map(|_| prices.date),
+        price,
+    }))
+}
+
+/// The endpoint that a recorded run talked to.
+fn replayed_endpoint(recording: &Path, profile: Option<&PathBuf>) -> anyhow::Result<EndpointInfo> {
+    let manifest = recording.join("manifest.json");
+    if manifest.exists() {
+        let stored = harness::run::dir::StoredRun::read(recording).or_exit(Exit::Usage)?;
+        return stored.manifest.endpoint.ok_or_else(|| {
+            expected(
+                Exit::Usage,
+                format!("{}: that run asked no model, there is nothing to replay", recording.display()),
+            )
+        });
+    }
+    let path = profile.ok_or_else(|| {
+        expected(Exit::Usage, "a cassette does not say what the endpoint could do: name its profile with --profile")
+    })?;
+    let profile = Profile::load(path).or_exit(Exit::Usage)?;
+    Ok(EndpointInfo {
+        kind: "openai".to_owned(),
+        base_url: None,
+        api_key_env: None,
+        profile,
+        price: None,
+        price_date: None,
+    })
+}
+
+pub fn prices(args: &RunArgs) -> anyhow::Result<PriceTable> {
+    let (text, name) = match &args.prices {
+        Some(path) => (std::fs::read_to_string(path).or_exit(Exit::Usage)?, path.display().to_string()),
+        None => (BUILT_IN_PRICES.to_owned(), "built-in prices".to_owned()),
+    };
+    toml::from_str(&text).map_err(|error| expected(Exit::Usage, format!("{name}: {}", error.message())))
+}
+
+/// The transport of an endpoint; the key comes from the environment variable that the manifest names.
+pub fn transport(endpoint: &EndpointInfo) -> anyhow::Result<Arc<dyn Transport>> {
+    if let Some(script) = endpoint.kind.strip_prefix("scripted:") {
+        return Ok(Arc::new(Scripted::new(script.parse().or_exit(Exit::Usage)?)));
+    }
+    let base_url = match &endpoint.base_url {
+        Some(base_url) => base_url.clone(),
+        None => std::env::var("OPENAI_BASE_URL")
+            .map_err(|_| "this run's endpoint has no fixed address: set OPENAI_BASE_URL")
+            .or_exit(Exit::Usage)?,
+    };
+    let key = endpoint.api_key_env.as_ref().and_then(|name| std::env::var(name).ok()).filter(|key| !key.is_empty());
+    let config =
+        OpenAiConfig { base_url, api_key: key.map(|key| Secret::new(&key)), timeout_ms: DEFAULT_TIMEOUT_S * 1_000 };
+    Ok(Arc::new(OpenAi::new(&config).or_exit(Exit::Usage)?))
+}
+
+/// What a stored plan works with: subsets and strategies made again from the manifest, and checked against it.
+pub struct Parts {
+    pub subsets: HashMap<u32, Vec<ToolId>>,
+    pub strategies: HashMap<String, Box<dyn Strategy>>,
+    pub sampling: Sampling,
+}
+
+pub fn parts(registry: &Registry, dataset: &Dataset, manifest: &Manifest) -> anyhow::Result<Parts> {
+    let mut strategies = HashMap::new();
+    for info in &manifest.strategies {
+        let params = info.meta.params.as_object().cloned().unwrap_or_default();
+        let strategy = make_strategy(registry, dataset, &info.meta.kind, &params)?;
+        let found = strategy.meta();
+        if found != info.meta {
+            let message = format!(
+                "strategy {:?} was version {} when this run was planned and is version {} now; start a new run",
+                info.label, info.meta.version, found.version
+            );
+            return Err(expected(Exit::Usage, message));
+        }
+        strategies.insert(info.label.clone(), strategy);
+    }
+    let mut subsets = HashMap::new();
+    for view in &manifest.views {
+        let subset = nested(dataset, view.size as usize, Distractors::Random, manifest.seed).or_exit(Exit::Usage)?;
+        subsets.insert(view.size, subset);
+    }
+    let model = manifest.endpoint.as_ref().map(|endpoint| endpoint.profile.model.clone()).unwrap_or_default();
+    let LoopSettings { temperature, max_output_tokens, seed, .. } = manifest.settings;
+    Ok(Parts { subsets, strategies, sampling: Sampling { model, temperature, max_tokens: max_output_tokens, seed } })
+}
+
+/// Loads the dataset of a stored run and makes sure that it is the same one.
+pub fn dataset_of(manifest: &Manifest, dir: Option<&Path>, must_match: bool) -> anyhow::Result<Dataset> {
+    let given = dir.map_or_else(|| PathBuf::from(&manifest.dataset.path), Path::to_owned);
+    let dataset = load_dataset(&given)?;
+    if must_match && *dataset.digest() != manifest.dataset.digest {
+        let message = format!(
+            "{}: the dataset has changed since the run (digest {} then, {} now); `toolgauge rescore` uses the labels of today",
+            given.display(),
+            manifest.dataset.digest.short(),
+            dataset.digest().short()
+        );
+        return Err(expected(Exit::Dataset, message));
+    }
+    Ok(dataset)
+}
