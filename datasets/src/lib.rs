@@ -6,6 +6,7 @@
 //!
 //! Text of files is untrusted. It never reaches a terminal as it is: see [`problem`].
 
+pub mod import;
 pub mod load;
 pub mod problem;
 pub mod sample;
@@ -15,6 +16,7 @@ pub mod scale;
 mod testing;
 mod unique;
 mod wire;
+mod write;
 
 pub use load::{LoadError, load};
 pub use problem::{Position, Problem, Problems, Severity};

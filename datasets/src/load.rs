@@ -17,6 +17,7 @@ use harness::dataset::{Dataset, DatasetParts, Qrels};
 use crate::problem::{Position, Problem, Problems, characters, has_hidden, printable, quote, suggestion};
 use crate::scale;
 use crate::wire::{FORMAT, Manifest};
+pub(crate) use catalogue::list;
 use source::{Row, Source, explain};
 
 /// Longest identifier, in characters.
@@ -49,7 +50,7 @@ pub fn load(dir: &Path) -> Result<Dataset, LoadError> {
     if !folder.is_dir() {
         return Err(unreadable("it is no folder".to_owned()));
     }
-    let entries = catalogue::list(dir).map_err(|error| unreadable(error.to_string()))?;
+    let entries = list(dir).map_err(|error| unreadable(error.to_string()))?;
     if !entries.iter().any(|name| name == FILES[0]) {
         return Err(LoadError::NoDataset { dir: printable(dir) });
     }
@@ -120,16 +121,9 @@ impl Checker {
 
     /// Whether a text can be an identifier.
     fn id<T>(&mut self, row: &Row<T>, key: &str, text: &str) -> bool {
-        let reason = if text.trim().is_empty() {
-            format!("`{key}` is blank")
-        } else if text.chars().count() > MAX_ID {
-            format!("`{key}` {} is too long", quote(text))
-        } else if has_hidden(text) || text.trim() != text {
-            format!("`{key}` {} holds characters that do not show", quote(text))
-        } else {
-            return true;
-        };
-        self.report(row.problem(key, &reason).expected(&format!("1 to {MAX_ID} printable characters")));
+        let Some(fault) = id_fault(text) else { return true };
+        let problem = row.problem(key, &format!("`{key}` {} {fault}", quote(text)));
+        self.report(problem.expected(&format!("1 to {MAX_ID} printable characters")));
         false
     }
 
@@ -170,6 +164,27 @@ impl Checker {
     }
 }
 
+/// Why a text cannot be an identifier.
+pub(crate) fn id_fault(text: &str) -> Option<&'static str> {
+    if text.trim().is_empty() {
+        Some("is blank")
+    } else if text.chars().count() > MAX_ID {
+        Some("is too long")
+    } else if has_hidden(text) || text.trim() != text {
+        Some("holds characters that do not show")
+    } else {
+        None
+    }
+}
+
+/// What [`is_dataset_name`] accepts.
+pub(crate) const DATASET_NAME: &str = "lower-case letters, digits and `-`";
+
+pub(crate) fn is_dataset_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=MAX_ID).contains(&name.len()) && name.bytes().all(plain)
+}
+
 /// Reads and checks `dataset.toml`.
 fn header(source: &Source, check: &mut Checker) -> Option<Manifest> {
     let text = match std::str::from_utf8(&source.bytes) {
@@ -199,9 +214,8 @@ fn header(source: &Source, check: &mut Checker) -> Option<Manifest> {
     if manifest.format != FORMAT {
         fault("format", &format!("format {} is unknown", manifest.format), "1");
     }
-    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if manifest.name.is_empty() || manifest.name.len() > MAX_ID || !manifest.name.bytes().all(plain) {
-        fault("name", &format!("name {} is unfit", quote(&manifest.name)), "lower-case letters, digits and `-`");
+    if !is_dataset_name(&manifest.name) {
+        fault("name", &format!("name {} is unfit", quote(&manifest.name)), DATASET_NAME);
     }
     for (key, value) in [
         ("revision", Some(&manifest.revision)),

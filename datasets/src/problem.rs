@@ -4,6 +4,7 @@
 //! invisible or direction-changing characters are written as `\u{…}`.
 
 use std::fmt::{self, Write as _};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -72,13 +73,7 @@ pub struct Problem {
 
 impl Problem {
     pub fn error(file: &str, message: &str) -> Self {
-        Self {
-            file: visible(file, MESSAGE),
-            position: None,
-            severity: Severity::Error,
-            message: visible(message, MESSAGE),
-            accepted: None,
-        }
+        Self { file: clean(file), position: None, severity: Severity::Error, message: clean(message), accepted: None }
     }
 
     #[must_use]
@@ -89,7 +84,7 @@ impl Problem {
 
     #[must_use]
     pub fn expected(mut self, accepted: &str) -> Self {
-        self.accepted = Some(visible(accepted, MESSAGE));
+        self.accepted = Some(clean(accepted));
         self
     }
 }
@@ -159,12 +154,22 @@ fn visible(text: &str, limit: usize) -> String {
 
 /// A bounded, printable excerpt in double quotes.
 pub(crate) fn quote(text: &str) -> String {
-    format!("\"{}\"", visible(text, EXCERPT))
+    quote_up_to(EXCERPT, text)
+}
+
+/// An excerpt like that of [`quote`] with a length of its own, in characters.
+pub(crate) fn quote_up_to(limit: usize, text: &str) -> String {
+    format!("\"{}\"", visible(text, limit))
+}
+
+/// A printable message.
+pub(crate) fn clean(text: &str) -> String {
+    visible(text, MESSAGE)
 }
 
 /// A printable path.
-pub(crate) fn printable(path: &std::path::Path) -> String {
-    visible(&path.to_string_lossy(), MESSAGE)
+pub(crate) fn printable(path: &Path) -> String {
+    clean(&path.to_string_lossy())
 }
 
 /// Whether an identifier may not be used because parts of it do not show.

@@ -19,7 +19,7 @@ const SKILL_DESCRIPTION: usize = 1024;
 const SKILL_NAME: usize = 64;
 
 /// Names in a folder, sorted, without hidden ones.
-pub(super) fn list(dir: &Path) -> io::Result<Vec<String>> {
+pub(crate) fn list(dir: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir)? {
         names.push(entry?.file_name().to_string_lossy().into_owned());

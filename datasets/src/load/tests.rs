@@ -171,7 +171,7 @@ fn a_broken_catalogue_shows_all_its_problems_at_once() {
     tools/mail.jsonl:2:38: error: the input schema of "find" is no object; expected a JSON Schema with "type": "object"
     tools/mail.jsonl:3:38: error: the input schema of "burn" is no object; expected a JSON Schema with "type": "object"
     tools/mail.jsonl:4:10: error: tool "burn" occurs twice, first on line 3; expected each one once
-    tools/mail.jsonl:5:2: error: `name` is blank; expected 1 to 200 printable characters
+    tools/mail.jsonl:5:2: error: `name` "" is blank; expected 1 to 200 printable characters
     tools/mail.jsonl:6:33: error: `description`: invalid type: integer `3`; expected a string
     tools/mail.jsonl:7:87: error: unknown key "readOnlyHints" (did you mean "readOnlyHint"?); expected one of `title`, `readOnlyHint`, `destructiveHint`, `idempotentHint`, `openWorldHint`
     tools/mail.jsonl:8:1: error: no JSON object; expected one JSON object per line
@@ -234,7 +234,7 @@ fn broken_queries_show_all_their_problems_at_once() {
     queries.jsonl:5:97: error: candidates is empty; expected tools, or no such key
     queries.jsonl:6:122: error: tool "desk/open" does not exist (did you mean "desk/close"?); expected a tool of tools/
     queries.jsonl:7:71: error: unknown key "splitt" (did you mean "split"?); expected one of `query`, `intent`, `text`, `actor`, `kind`, `language`, `split`, `scaling`, `sequential`, `candidates`, `results`, `tags`
-    queries.jsonl:8:2: error: `query` is blank; expected 1 to 200 printable characters
+    queries.jsonl:8:2: error: `query` " " is blank; expected 1 to 200 printable characters
     queries.jsonl:9:95: error: `scaling`: invalid type: string "yes"; expected a boolean
     queries.jsonl:11:17: error: `intent` "\u{1b}[31m" holds characters that do not show; expected 1 to 200 printable characters
     qrels.jsonl:1:80: error: mail/send has no argument "too" (did you mean "to"?); expected a property of its input schema

@@ -99,7 +99,12 @@ pub fn parse_strategy(text: &str) -> anyhow::Result<StrategySection> {
     let mut parts = text.split(':');
     let kind = parts.next().unwrap_or_default().trim().to_owned();
     let mut params = Map::new();
+    let mut label = kind.clone();
     for part in parts {
+        // Values that make a grid are added to the label one by one, see `expand`.
+        if !part.contains("=[") {
+            label = format!("{label} {part}");
+        }
         let (path, value) = part
             .split_once('=')
             .ok_or_else(|| format!("{text:?}: {part:?} is no parameter; expected `key=value`"))
@@ -107,7 +112,7 @@ pub fn parse_strategy(text: &str) -> anyhow::Result<StrategySection> {
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
         insert(&mut params, path, value);
     }
-    Ok(StrategySection { kind, label: None, params })
+    Ok(StrategySection { kind, label: Some(label), params })
 }
 
 fn insert(params: &mut Map<String, Value>, path: &str, value: Value) {
@@ -167,7 +172,7 @@ mod tests {
     fn lists_make_a_grid_with_labels() {
         let section = parse_strategy("bm25-llm:k=[1,3]:x=2").unwrap();
         let labels: Vec<_> = expand(&section).into_iter().filter_map(|section| section.label).collect();
-        assert_eq!(labels, ["bm25-llm k=1", "bm25-llm k=3"]);
+        assert_eq!(labels, ["bm25-llm x=2 k=1", "bm25-llm x=2 k=3"]);
     }
 
     #[test]

@@ -1,9 +1,29 @@
 //! `toolgauge import`.
 
+use datasets::import::{ImportError, ImportOptions, find};
+
 use crate::args::ImportArgs;
-use crate::exit::{Exit, expected};
+use crate::exit::{Exit, OrExit as _, expected};
 
 pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
-    let _ = args;
-    Err(expected(Exit::Usage, "not wired yet"))
+    let importer = find(&args.format).or_exit(Exit::Usage)?;
+    let options = ImportOptions {
+        server: args.server.clone(),
+        overwrite: args.overwrite,
+        strict: args.strict,
+        ..ImportOptions::default()
+    };
+    let report = importer.import(&args.source, &args.out, &options).map_err(|error| {
+        let exit = match error {
+            ImportError::UnknownImporter { .. }
+            | ImportError::UnfitOption { .. }
+            | ImportError::TargetExists { .. }
+            | ImportError::TargetForeign { .. }
+            | ImportError::Unwritable { .. } => Exit::Usage,
+            ImportError::Unreadable { .. } | ImportError::Strict { .. } | ImportError::Invalid(_) => Exit::Dataset,
+        };
+        expected(exit, error)
+    })?;
+    println!("{}: {report}", args.out.display());
+    Ok(Exit::Ok)
 }

@@ -1,0 +1,226 @@
+//! `MetaTool` (Huang et al., 2023), as its repository lays it out and as two normalised JSONL files.
+//!
+//! Each gold tool is a group of its own: a query with two golds needs both. Queries of the reliability task had their gold
+//! tool taken out of ten candidates; they become no-tool queries that are valid among those candidates only, and they
+//! share the intent of the tool they were written for.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::files;
+use super::foreign::{Foreign, ForeignQuery, ForeignTool};
+use super::report::{Findings, Trouble};
+use super::{ImportError, Importer};
+use crate::load::list;
+use crate::unique::Pairs;
+
+const READS: &str = "the folder of MetaTool's repository or its `dataset` folder (plugin_des.json, \
+                     data/all_clean_data.csv, …), or a folder with tools.jsonl and queries.jsonl";
+
+pub(super) const IMPORTER: Importer =
+    Importer { name: "metatool", reads: READS, server: "metatool", licence: "MIT", read };
+
+fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
+    let nested = source.join("dataset");
+    if source.join("tools.jsonl").exists() {
+        normalised(source, findings)
+    } else if nested.join("plugin_des.json").exists() {
+        upstream(&nested, findings)
+    } else {
+        upstream(source, findings)
+    }
+}
+
+const LABELLED: &str = "queries.jsonl";
+const NO_TOOL: &str = "queries_no_tool.jsonl";
+
+#[derive(Deserialize)]
+struct ToolLine {
+    name: String,
+    namespace: Option<String>,
+    description: Option<String>,
+    parameters: Option<Value>,
+    #[serde(default)]
+    merged_tool: bool,
+}
+
+#[derive(Deserialize)]
+struct QueryLine {
+    id: String,
+    query: String,
+    relevant: Vec<String>,
+    removed_gold: Option<String>,
+    candidates: Option<Vec<String>>,
+}
+
+fn normalised(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
+    let mut foreign = Foreign::default();
+    for line in files::lines::<ToolLine>(&dir.join("tools.jsonl"), READS, findings)? {
+        let ToolLine { name, namespace, description, parameters, merged_tool } = line;
+        let (description, tags) = (description.unwrap_or_default(), tags(merged_tool));
+        foreign.tools.push(ForeignTool { namespace, name, description, schema: parameters, tags });
+    }
+    if present(dir, LABELLED, findings) {
+        normalised_queries(&dir.join(LABELLED), &mut foreign, findings)?;
+    }
+    // Not every set has queries without a right tool.
+    if dir.join(NO_TOOL).exists() {
+        normalised_queries(&dir.join(NO_TOOL), &mut foreign, findings)?;
+    }
+    left_out(dir, "", |name| name.starts_with("queries") && ![LABELLED, NO_TOOL].contains(&name), findings);
+    Ok(foreign)
+}
+
+fn normalised_queries(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result<(), ImportError> {
+    for line in files::lines::<QueryLine>(path, READS, findings)? {
+        let QueryLine { id, query, relevant, removed_gold, candidates } = line;
+        let (text, gold, removed) = (query, relevant, removed_gold);
+        let candidates = candidates.filter(|names| !names.is_empty());
+        foreign.queries.push(ForeignQuery { id, text, gold, removed, candidates });
+    }
+    Ok(())
+}
+
+/// How the repository marks tools that its authors merged from several plugins.
+fn tags(merged: bool) -> Vec<String> {
+    if merged { vec!["merged".to_owned()] } else { Vec::new() }
+}
+
+const PLUGINS: &str = "plugin_des.json";
+const MERGED: &str = "big_tool_des.json";
+const SINGLE: &str = "data/all_clean_data.csv";
+const MULTI: &str = "data/multi_tool_query_golden.json";
+const RELIABILITY: &str = "tmp_dataset/Task2-Subtask3.json";
+
+#[derive(Deserialize)]
+struct MultiEntry {
+    query: String,
+    tool: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct ReliabilityEntry {
+    query: String,
+    tool: String,
+    action_prompt: String,
+}
+
+fn upstream(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
+    let mut foreign = Foreign::default();
+    let Pairs(plugins) = files::json::<Pairs<String>>(&dir.join(PLUGINS), READS)?;
+    let Pairs(merged) = if present(dir, MERGED, findings) {
+        files::json::<Pairs<String>>(&dir.join(MERGED), READS)?
+    } else {
+        Pairs::default()
+    };
+    let tool = |(name, description): (String, String), merged: bool| ForeignTool {
+        namespace: None,
+        name,
+        description,
+        schema: None,
+        tags: tags(merged),
+    };
+    // The list of all tools repeats the merged ones. One that differs is a second tool of the same name, and listed so.
+    let repeats = |entry: &(String, String)| merged.contains(entry);
+    foreign.tools.extend(plugins.iter().map(|entry| tool(entry.clone(), repeats(entry))));
+    let missing = merged.iter().filter(|&entry| !plugins.contains(entry));
+    foreign.tools.extend(missing.map(|entry| tool(entry.clone(), true)));
+
+    if present(dir, SINGLE, findings) {
+        single(&dir.join(SINGLE), &mut foreign, findings)?;
+    }
+    if present(dir, MULTI, findings) {
+        let entries: Vec<MultiEntry> = files::entries(&dir.join(MULTI), READS, findings)?;
+        foreign.queries.extend(entries.into_iter().enumerate().map(|(index, entry)| ForeignQuery {
+            id: format!("multi-{index}"),
+            text: entry.query,
+            gold: entry.tool,
+            removed: None,
+            candidates: None,
+        }));
+    }
+    if present(dir, RELIABILITY, findings) {
+        reliability(&dir.join(RELIABILITY), &mut foreign, findings)?;
+    }
+    for folder in ["data", "tmp_dataset"] {
+        let read = |name: &str| [SINGLE, MULTI, RELIABILITY].contains(&&*format!("{folder}/{name}"));
+        left_out(dir, folder, |name| !read(name), findings);
+    }
+    Ok(foreign)
+}
+
+/// One gold per row.
+fn single(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result<(), ImportError> {
+    let text = files::text(path, READS)?;
+    let mut reader = csv::ReaderBuilder::new().flexible(true).has_headers(false).from_reader(text.as_bytes());
+    for (index, record) in reader.records().enumerate() {
+        let record = match record {
+            Ok(record) => record,
+            Err(error) => {
+                files::unreadable(path, &format!("record {index}"), &error.to_string(), findings);
+                continue;
+            }
+        };
+        let cells: Vec<_> = record.iter().collect();
+        match cells[..] {
+            ["Query", "Tool"] if index == 0 => {}
+            [query, tool] => foreign.queries.push(ForeignQuery {
+                id: format!("single-{index}"),
+                text: query.to_owned(),
+                gold: vec![tool.to_owned()],
+                removed: None,
+                candidates: None,
+            }),
+            _ => files::unreadable(path, &format!("record {index}"), "expected two cells", findings),
+        }
+    }
+    Ok(())
+}
+
+/// The gold tool is not among the ten candidates that the prompt lists.
+fn reliability(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result<(), ImportError> {
+    for (index, entry) in files::entries::<ReliabilityEntry>(path, READS, findings)?.into_iter().enumerate() {
+        let candidates = candidates(&entry.action_prompt);
+        if candidates.is_empty() {
+            files::unreadable(path, &format!("entry {index}"), "its prompt lists no tool", findings);
+            continue;
+        }
+        foreign.queries.push(ForeignQuery {
+            id: format!("no-tool-{index}"),
+            text: entry.query,
+            gold: Vec::new(),
+            removed: Some(entry.tool),
+            candidates: Some(candidates),
+        });
+    }
+    Ok(())
+}
+
+/// The names in the numbered list of a prompt.
+fn candidates(prompt: &str) -> Vec<String> {
+    let list = prompt.split_once("Descriptions Start]").map_or("", |(_, rest)| rest);
+    let list = list.split_once("[List of Tools").map_or(list, |(list, _)| list);
+    let name = |line: &str| {
+        let (_, rest) = line.split_once(". tool name: ")?;
+        rest.split_once(", tool description:").map(|(name, _)| name.to_owned())
+    };
+    list.lines().filter_map(name).collect()
+}
+
+/// Whether an optional part of the source is there; lists it if not.
+fn present(dir: &Path, name: &str, findings: &mut Findings) -> bool {
+    let present = dir.join(name).exists();
+    if !present {
+        findings.add(Trouble::FileLeftOut, &format!("{name} (missing)"));
+    }
+    present
+}
+
+/// Lists files of a folder that hold queries but are not read.
+fn left_out(dir: &Path, folder: &str, is_left_out: impl Fn(&str) -> bool, findings: &mut Findings) {
+    for name in list(&dir.join(folder)).unwrap_or_default().iter().filter(|name| is_left_out(name)) {
+        findings.add(Trouble::FileLeftOut, &Path::new(folder).join(name).to_string_lossy());
+    }
+}

@@ -1,0 +1,180 @@
+//! Other layouts, rewritten as datasets of our format.
+//!
+//! An import reads everything, maps what it can, lists the rest with counts and examples in an [`ImportReport`], and puts
+//! the folder in place only when it is complete and loads. Keys that describe the source rather than a tool or query
+//! (categories, original splits) are not carried over.
+
+mod files;
+mod foreign;
+mod metatool;
+mod openai_tools;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use harness::ids::Digest;
+
+use crate::load::{DATASET_NAME, LoadError, is_dataset_name, load};
+use crate::problem::{printable, quote, suggestion};
+use crate::wire::{FORMAT, Manifest};
+use crate::write::Draft;
+use foreign::{Foreign, server_name};
+pub use report::{Finding, Findings, ImportReport, Trouble};
+
+/// Every importer, in the order in which a list shows them.
+pub const ALL: &[Importer] = &[metatool::IMPORTER, openai_tools::IMPORTER];
+
+/// A layout that can be imported.
+#[derive(Debug)]
+pub struct Importer {
+    pub name: &'static str,
+    /// What the source is, for help texts.
+    pub reads: &'static str,
+    /// Server of tools without a namespace, unless an option says otherwise.
+    pub server: &'static str,
+    /// SPDX expression of the data, unless an option says otherwise.
+    pub licence: &'static str,
+    read: fn(&Path, &mut Findings) -> Result<Foreign, ImportError>,
+}
+
+/// What an import may be told. Every option applies to every importer.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Name of the dataset: lower-case letters, digits and `-`. Default: the importer's name.
+    pub name: Option<String>,
+    /// Server of tools without a namespace: lower-case letters, digits, `_` and `-`. Default: see [`Importer::server`].
+    pub server: Option<String>,
+    /// SPDX expression. Default: see [`Importer::licence`].
+    pub licence: Option<String>,
+    /// Replace a dataset that is in the way.
+    pub overwrite: bool,
+    /// Fail if anything could not be mapped.
+    pub strict: bool,
+}
+
+/// No dataset was written; what was at the target is as before.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("importer {name} does not exist{hint}; expected one of {known}")]
+    UnknownImporter { name: String, hint: String, known: String },
+    #[error("{path} cannot be read: {reason}; expected {expected}")]
+    Unreadable { path: String, reason: String, expected: &'static str },
+    #[error("option {option}: {value} is unfit; expected {expected}")]
+    UnfitOption { option: &'static str, value: String, expected: &'static str },
+    #[error("{path} exists; give another folder or allow overwriting")]
+    TargetExists { path: String },
+    #[error("{path} holds no `dataset.toml`, so it is not replaced; give another folder")]
+    TargetForeign { path: String },
+    #[error("{path} cannot be written: {reason}; give a folder that can")]
+    Unwritable { path: String, reason: String },
+    #[error("not everything could be mapped:{findings}\n  mend the source or import without `strict`")]
+    Strict { findings: Findings },
+    #[error("what was imported does not load: {0}")]
+    Invalid(#[from] LoadError),
+}
+
+/// The importer of that name.
+pub fn find(name: &str) -> Result<&'static Importer, ImportError> {
+    let names = || ALL.iter().map(|importer| importer.name);
+    ALL.iter().find(|importer| importer.name == name).ok_or_else(|| ImportError::UnknownImporter {
+        name: quote(name),
+        hint: suggestion(name, names()),
+        known: names().collect::<Vec<_>>().join(", "),
+    })
+}
+
+impl Importer {
+    /// Imports `source` into the folder `target`, which appears whole or not at all.
+    pub fn import(&self, source: &Path, target: &Path, options: &ImportOptions) -> Result<ImportReport, ImportError> {
+        let server = options.server.as_deref().unwrap_or(self.server);
+        if server.is_empty() || server_name(server) != server {
+            return Err(ImportError::UnfitOption {
+                option: "server",
+                value: quote(server),
+                expected: "lower-case letters, digits, `_` and `-`",
+            });
+        }
+        let name = options.name.as_deref().unwrap_or(self.name);
+        if !is_dataset_name(name) {
+            return Err(ImportError::UnfitOption { option: "name", value: quote(name), expected: DATASET_NAME });
+        }
+        clear(target, options.overwrite)?;
+
+        let mut findings = Findings::default();
+        let Foreign { tools, queries } = (self.read)(source, &mut findings)?;
+        let tools = foreign::tools(tools, server, &mut findings);
+        let (queries, qrels) = foreign::queries(queries, &tools, &mut findings);
+        if options.strict && !findings.is_empty() {
+            return Err(ImportError::Strict { findings });
+        }
+        let servers = tools.servers;
+        let revision = Digest::of_json(&(&servers, &queries, &qrels)).short().to_owned();
+        let manifest = Manifest {
+            format: FORMAT,
+            name: name.to_owned(),
+            revision,
+            licence: options.licence.clone().unwrap_or_else(|| self.licence.to_owned()),
+            description: format!("Imported with `{}`.", self.name),
+            canary: None,
+            sizes: Vec::new(),
+        };
+        let report = ImportReport {
+            servers: servers.len(),
+            tools: servers.iter().map(|(_, tools)| tools.len()).sum(),
+            queries: queries.len(),
+            no_tool_queries: queries.iter().filter(|query| query.kind == "no_tool").count(),
+            labels: qrels.len(),
+            findings,
+        };
+        place(&Draft { manifest, servers, queries, qrels }, target)?;
+        Ok(report)
+    }
+}
+
+/// Whether the target may be written.
+fn clear(target: &Path, overwrite: bool) -> Result<(), ImportError> {
+    let path = || printable(target);
+    // An empty folder loses nothing.
+    let empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
+    if empty || fs::symlink_metadata(target).is_err() {
+        Ok(())
+    } else if !target.join("dataset.toml").is_file() {
+        Err(ImportError::TargetForeign { path: path() })
+    } else if overwrite {
+        Ok(())
+    } else {
+        Err(ImportError::TargetExists { path: path() })
+    }
+}
+
+/// Writes a draft beside the target, checks it there and moves it into place.
+fn place(draft: &Draft, target: &Path) -> Result<(), ImportError> {
+    let unwritable = |error: io::Error| ImportError::Unwritable { path: printable(target), reason: error.to_string() };
+    let parent = match target.parent() {
+        Some(parent) if parent != Path::new("") => parent.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    fs::create_dir_all(&parent).map_err(unwritable)?;
+    // On the same file system, so that moving is one step; it takes what is left in it along when it goes.
+    let workshop = tempfile::Builder::new().prefix(".import-").tempdir_in(&parent).map_err(unwritable)?;
+    let built = workshop.path().join("built");
+    fs::create_dir(&built).map_err(unwritable)?;
+    draft.write(&built).map_err(unwritable)?;
+    load(&built)?;
+    let replaced = workshop.path().join("replaced");
+    let in_the_way = fs::symlink_metadata(target).is_ok();
+    if in_the_way {
+        fs::rename(target, &replaced).map_err(unwritable)?;
+    }
+    fs::rename(&built, target).map_err(|error| {
+        if in_the_way {
+            // The first error is the one to tell; there is nothing better to do about a second.
+            let _ = fs::rename(&replaced, target);
+        }
+        unwritable(error)
+    })
+}
+
+#[cfg(test)]
+mod tests;

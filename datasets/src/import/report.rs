@@ -1,0 +1,122 @@
+//! What an import did, and what it could not map.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::problem::quote_up_to;
+
+/// Examples kept per trouble.
+const EXAMPLES: usize = 5;
+/// Longest example, in characters.
+const EXAMPLE: usize = 120;
+
+/// Something of the source that the dataset does not hold as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trouble {
+    FileLeftOut,
+    UnreadableEntry,
+    UnfitToolName,
+    DuplicateTool,
+    UnfitSchema,
+    IgnoredKey,
+    MergedServers,
+    UnfitQueryId,
+    DuplicateQueryId,
+    BlankQuery,
+    DuplicateQuery,
+    ConflictingGold,
+    RepeatedGold,
+    UnresolvedGold,
+    AmbiguousName,
+    UnresolvedCandidate,
+    GoldNoCandidate,
+}
+
+impl Trouble {
+    /// What was found and what became of it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FileLeftOut => "file that has no place in the format or is missing; not imported",
+            Self::UnreadableEntry => "entry that cannot be read; left out",
+            Self::UnfitToolName => "tool whose name is blank, too long or not printable; left out",
+            Self::DuplicateTool => "tool of the same name on the same server; the first is kept",
+            Self::UnfitSchema => "parameters that are no object schema; an empty one stands in",
+            Self::IgnoredKey => "key of a tool that has no place in the format; left out",
+            Self::MergedServers => "namespace whose name as a file is taken by another; they share one server",
+            Self::UnfitQueryId => "query whose id is blank, too long or not printable; left out",
+            Self::DuplicateQueryId => "query id that occurs again; the first is kept",
+            Self::BlankQuery => "query without words; left out",
+            Self::DuplicateQuery => "query whose words and gold occur before; the first is kept",
+            Self::ConflictingGold => "words that occur with different gold; all queries with them are left out",
+            Self::RepeatedGold => "gold that names a tool again; it counts once",
+            Self::UnresolvedGold => "gold that names no tool; the query is left out",
+            Self::AmbiguousName => "name that fits tools of several servers; the query is left out",
+            Self::UnresolvedCandidate => "candidate that names no tool; the query is left out",
+            Self::GoldNoCandidate => "gold that is not among the candidates; the query is left out",
+        }
+    }
+}
+
+/// How often one trouble was met.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    pub count: usize,
+    /// The first few, safe to print.
+    pub examples: Vec<String>,
+}
+
+/// Troubles met so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Findings(BTreeMap<Trouble, Finding>);
+
+impl Findings {
+    pub(super) fn add(&mut self, trouble: Trouble, example: &str) {
+        let finding = self.0.entry(trouble).or_default();
+        finding.count += 1;
+        if finding.examples.len() < EXAMPLES {
+            finding.examples.push(quote_up_to(EXAMPLE, example));
+        }
+    }
+
+    pub fn get(&self, trouble: Trouble) -> Option<&Finding> {
+        self.0.get(&trouble)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (trouble, Finding { count, examples }) in &self.0 {
+            let more = if *count > examples.len() { ", …" } else { "" };
+            write!(f, "\n  {count} × {}: {}{more}", trouble.as_str(), examples.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// What an import wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ImportReport {
+    pub servers: usize,
+    pub tools: usize,
+    /// All queries, those without a right tool included.
+    pub queries: usize,
+    pub no_tool_queries: usize,
+    pub labels: usize,
+    pub findings: Findings,
+}
+
+impl fmt::Display for ImportReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { servers, tools, queries, no_tool_queries, labels, findings } = self;
+        write!(f, "servers {servers}, tools {tools}, queries {queries} (no-tool {no_tool_queries}), labels {labels}")?;
+        fmt::Display::fmt(findings, f)
+    }
+}

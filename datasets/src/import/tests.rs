@@ -1,0 +1,271 @@
+use std::fs;
+use std::path::Path;
+
+use harness::dataset::Kind;
+use harness::ids::QueryId;
+use insta::assert_snapshot;
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{folder, lines, put};
+
+const OPENAI: &str = r#"[
+ {"type": "function", "function": {"name": "get_weather", "description": "Weather.", "strict": true,
+  "parameters": {"type": "object", "properties": {"place": {"type": "string"}}}}},
+ {"type": "function", "function": {"name": "now"}}
+]"#;
+
+/// A folder of `MetaTool` as its repository has it, with one trouble of each kind.
+const UPSTREAM: [(&str, &str); 6] = [
+    ("dataset/plugin_des.json", r#"{"news": "News.", "stocks": "Stocks.", "maps": "Maps.", "maps": "More maps."}"#),
+    ("dataset/big_tool_des.json", r#"{"stocks": "Stocks."}"#),
+    (
+        "dataset/data/all_clean_data.csv",
+        "Query,Tool\nwhat happened?,news\n\"how, then?\",maps\nwhat happened?,news\nprice?,stocks\nprice?,news\nwho?,nobody\n,news\nx\n",
+    ),
+    ("dataset/data/multi_tool_query_golden.json", r#"[{"query": "both", "tool": ["stocks", "news"]}, {"query": 1}]"#),
+    (
+        "dataset/tmp_dataset/Task2-Subtask3.json",
+        r#"[{"query": "what happened?", "tool": "news", "action_prompt": "[List of Tools with Names and Descriptions Start]\n1. tool name: maps, tool description: a\n2. tool name: stocks, tool description: b\nof two lines\n\n[List of Tools with Names and Descriptions End]\n3. tool name: news, tool description: c"},
+ {"query": "where?", "tool": "maps", "action_prompt": "none"}]"#,
+    ),
+    ("dataset/tmp_dataset/Task2-Subtask4.json", "[]"),
+];
+
+const NORMALISED: [(&str, &str); 4] = [
+    (
+        "tools.jsonl",
+        r#"{"name": "news", "namespace": null, "description": "News.", "parameters": null, "merged_tool": true}
+{"name": "find", "namespace": "Big Shop", "description": null, "parameters": {"type": "object"}}
+{"name": "find", "namespace": "big_shop", "description": "again", "parameters": null}
+{"name": "find", "namespace": "..", "description": "elsewhere", "parameters": {"type": "string"}}
+"#,
+    ),
+    (
+        "queries.jsonl",
+        r#"{"id": "a", "query": "what happened?", "relevant": ["news"], "split": "single"}
+{"id": "b", "query": "find it", "relevant": ["find"]}
+{"id": "b", "query": "news twice", "relevant": ["news", "news"]}
+{"id": "b", "query": "again", "relevant": ["news"]}
+"#,
+    ),
+    (
+        "queries_no_tool.jsonl",
+        r#"{"id": "c", "query": "what happened?", "relevant": [], "candidates": ["news"], "removed_gold": "news"}
+{"id": "d", "query": "other", "relevant": [], "candidates": ["gone"]}
+{"id": "\u0007", "query": "unfit", "relevant": []}
+{"id": "e", "query": "free", "relevant": []}
+{"id": "f", "query": "not in", "relevant": ["news"], "candidates": []}
+"#,
+    ),
+    ("queries_conflicting.jsonl", ""),
+];
+
+fn import(importer: &str, files: &[(&str, &str)], source: &str) -> (ImportReport, harness::dataset::Dataset) {
+    let dir = folder(files);
+    let target = dir.path().join("new/target");
+    let report = find(importer).unwrap().import(&dir.path().join(source), &target, &ImportOptions::default()).unwrap();
+    (report, load(&target).unwrap())
+}
+
+#[test]
+fn tools_of_a_request_become_a_catalogue() {
+    let wrapped = format!(r#"{{"model": "m", "tools": {OPENAI}}}"#);
+    for text in [OPENAI, &wrapped, &format!("\u{feff}{OPENAI}")] {
+        let (report, dataset) = import("openai-tools", &[("tools.json", text)], "tools.json");
+        assert_eq!(report.to_string(), "servers 1, tools 2, queries 0 (no-tool 0), labels 0");
+        let tools = &dataset.catalogue.tools;
+        assert_eq!(tools[0].id.to_string(), "tools/get_weather");
+        assert!(tools[0].input_schema["properties"].get("place").is_some());
+        assert_eq!(tools[1].input_schema, serde_json::json!({"type": "object"}));
+    }
+}
+
+#[test]
+fn what_is_no_tool_of_a_request_is_listed() {
+    let text = r#"[1, {"type": "web_search"}, {"function": {}}, {"function": {"name": "a", "description": 1}},
+        {"type": "function", "id": 3, "function": {"name": "a", "parameters": [], "returns": {}}},
+        {"function": {"name": "a"}}, {"function": {"name": "\u001b[31m"}}]"#;
+    let (report, _) = import("openai-tools", &[("t.json", text)], "t.json");
+    assert_snapshot!(report, @r#"
+    servers 1, tools 1, queries 0 (no-tool 0), labels 0
+      4 × entry that cannot be read; left out: "t.json:entry 0: no object", "t.json:entry 1: its type is not function", "t.json:entry 2: no text `function.name`", "t.json:entry 3: `function.description` is no text"
+      1 × tool whose name is blank, too long or not printable; left out: "\u{1b}[31m"
+      1 × tool of the same name on the same server; the first is kept: "a"
+      1 × parameters that are no object schema; an empty one stands in: "a"
+      2 × key of a tool that has no place in the format; left out: "id of a", "returns of a"
+    "#);
+}
+
+#[test]
+fn the_repository_of_metatool_is_read() {
+    let (report, dataset) = import("metatool", &UPSTREAM, "dataset");
+    assert_eq!(import("metatool", &UPSTREAM, "").0, report, "the folder above does as well");
+    assert_snapshot!(report, @r#"
+    servers 1, tools 3, queries 4 (no-tool 1), labels 4
+      1 × file that has no place in the format or is missing; not imported: "tmp_dataset/Task2-Subtask4.json"
+      3 × entry that cannot be read; left out: "all_clean_data.csv:record 8: expected two cells", "multi_tool_query_golden.json:entry 1: invalid type: integer `1`, expected a string", "Task2-Subtask3.json:entry 1: its prompt lists no tool"
+      1 × tool of the same name on the same server; the first is kept: "maps"
+      1 × query without words; left out: "single-7"
+      1 × query whose words and gold occur before; the first is kept: "what happened?"
+      1 × words that occur with different gold; all queries with them are left out: "price?"
+      1 × gold that names no tool; the query is left out: "nobody"
+    "#);
+    let queries: Vec<_> =
+        dataset.queries.iter().map(|q| format!("{} {} {}", q.id, q.kind.as_str(), q.intent)).collect();
+    assert_snapshot!(lines(queries), @r#"
+    single-1 unspecified metatool/news
+    single-2 unspecified metatool/maps
+    multi-0 multi metatool/news + metatool/stocks
+    no-tool-0 no_tool metatool/news
+    "#);
+    assert_eq!(dataset.catalogue.tools[1].tags, ["merged"]);
+    let no_tool = dataset.query(&QueryId::new("no-tool-0")).unwrap();
+    let candidates: Vec<_> = no_tool.candidates.iter().flatten().map(ToString::to_string).collect();
+    assert_eq!((no_tool.kind, candidates.join(" ")), (Kind::NoTool, "metatool/maps metatool/stocks".to_owned()));
+    assert_eq!(dataset.qrels.of(&QueryId::new("multi-0")).groups().len(), 2);
+}
+
+#[test]
+fn the_normalised_metatool_is_read() {
+    let (report, dataset) = import("metatool", &NORMALISED, "");
+    assert_snapshot!(report, @r#"
+    servers 2, tools 3, queries 4 (no-tool 2), labels 2
+      1 × file that has no place in the format or is missing; not imported: "queries_conflicting.jsonl"
+      1 × tool of the same name on the same server; the first is kept: "find"
+      1 × parameters that are no object schema; an empty one stands in: "find"
+      2 × namespace whose name as a file is taken by another; they share one server: "big_shop", ".."
+      1 × query whose id is blank, too long or not printable; left out: "\u{7}"
+      2 × query id that occurs again; the first is kept: "b", "b"
+      1 × name that fits tools of several servers; the query is left out: "find"
+      1 × candidate that names no tool; the query is left out: "gone"
+    "#);
+    let ids: Vec<_> = dataset.catalogue.tools.iter().map(|tool| tool.id.to_string()).collect();
+    assert_eq!(ids, ["metatool/news", "metatool/find", "big_shop/find"]);
+    assert_eq!(dataset.catalogue.servers[1].title, "Big Shop");
+}
+
+#[test]
+fn strict_imports_write_nothing_when_something_is_lost() {
+    let dir = folder(&UPSTREAM);
+    let target = dir.path().join("target");
+    let strict = ImportOptions { strict: true, ..ImportOptions::default() };
+    let error = find("metatool").unwrap().import(dir.path(), &target, &strict).unwrap_err();
+    assert!(matches!(&error, ImportError::Strict { findings } if !findings.is_empty()), "{error}");
+    assert!(!target.exists());
+}
+
+#[test]
+fn only_datasets_are_replaced_and_only_if_allowed() {
+    let dir = folder(&[("tools.json", OPENAI), ("bad.json", "{}"), ("other/file", "precious")]);
+    let importer = find("openai-tools").unwrap();
+    let source = dir.path().join("tools.json");
+    let overwrite = ImportOptions { overwrite: true, ..ImportOptions::default() };
+    let other = dir.path().join("other");
+    let error = importer.import(&source, &other, &overwrite).unwrap_err();
+    assert!(matches!(error, ImportError::TargetForeign { .. }), "{error}");
+    assert!(other.join("file").exists());
+
+    let target = dir.path().join("target");
+    fs::create_dir(&target).unwrap();
+    importer.import(&source, &target, &ImportOptions::default()).unwrap();
+    let error = importer.import(&source, &target, &ImportOptions::default()).unwrap_err();
+    assert!(matches!(error, ImportError::TargetExists { .. }), "{error}");
+    put(&target, "notes", "of the old one");
+    let error = importer.import(&dir.path().join("bad.json"), &target, &overwrite).unwrap_err();
+    assert!(matches!(error, ImportError::Unreadable { .. }), "{error}");
+    assert!(target.join("notes").exists(), "a failed import leaves the old dataset");
+    importer.import(&source, &target, &overwrite).unwrap();
+    assert!(!target.join("notes").exists());
+    let mut left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    left.sort();
+    assert_eq!(left, ["bad.json", "other", "target", "tools.json"], "no temporary folder stays");
+}
+
+#[test]
+fn options_are_checked_and_used() {
+    let dir = folder(&[("tools.json", OPENAI)]);
+    let importer = find("openai-tools").unwrap();
+    let run = |options: &ImportOptions| importer.import(&dir.path().join("tools.json"), &dir.path().join("t"), options);
+    let text = |text: &str| Some(text.to_owned());
+    let error = run(&ImportOptions { server: text("../x"), ..ImportOptions::default() }).unwrap_err();
+    assert_snapshot!(error, @r#"option server: "../x" is unfit; expected lower-case letters, digits, `_` and `-`"#);
+    let error = run(&ImportOptions { name: text("My Set"), ..ImportOptions::default() }).unwrap_err();
+    assert_snapshot!(error, @r#"option name: "My Set" is unfit; expected lower-case letters, digits and `-`"#);
+    assert_snapshot!(find("metatol").unwrap_err(), @r#"importer "metatol" does not exist (did you mean "metatool"?); expected one of metatool, openai-tools"#);
+    let chosen =
+        ImportOptions { server: text("shop"), name: text("my-set"), licence: text("MIT"), ..Default::default() };
+    run(&chosen).unwrap();
+    let dataset = load(&dir.path().join("t")).unwrap();
+    assert_eq!((dataset.name.as_str(), dataset.licence.as_str()), ("my-set", "MIT"));
+    assert_eq!(dataset.catalogue.tools[0].id.server(), "shop");
+}
+
+#[test]
+fn revisions_follow_the_content() {
+    let revision = |text: &str| import("openai-tools", &[("t.json", text)], "t.json").1.revision;
+    assert_eq!(revision(OPENAI), revision(OPENAI));
+    assert_ne!(revision(OPENAI), revision("[]"));
+}
+
+fn mangled<'a>(files: &'a [(&'a str, &'a str)]) -> impl Strategy<Value = (&'a str, Vec<u8>)> {
+    let parts =
+        (0..files.len(), any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 0..60), any::<bool>());
+    parts.prop_map(|(file, cut, bytes, keep)| {
+        let (name, content) = files[file];
+        let mut content = content.as_bytes().to_vec();
+        let tail = content.split_off(cut.index(content.len() + 1));
+        content.extend(bytes);
+        if keep {
+            content.extend(tail);
+        }
+        (name, content)
+    })
+}
+
+/// Importing never panics, and what it writes loads.
+fn survives(importer: &str, files: &[(&str, &str)], source: &str, (name, content): (&str, Vec<u8>)) {
+    let dir = folder(files);
+    put(dir.path(), name, content);
+    let target = dir.path().join("target");
+    match find(importer).unwrap().import(&dir.path().join(source), &target, &ImportOptions::default()) {
+        Ok(_) => assert!(load(&target).is_ok()),
+        Err(ImportError::Invalid(error)) => panic!("an import that does not load: {error}"),
+        Err(_) => assert!(!Path::new(&target).exists()),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn arbitrary_bytes_never_panic_openai_tools(change in mangled(&[("tools.json", OPENAI)])) {
+        survives("openai-tools", &[("tools.json", OPENAI)], "tools.json", change);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic_metatool(change in mangled(&UPSTREAM)) {
+        survives("metatool", &UPSTREAM, "", change);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic_normalised_metatool(change in mangled(&NORMALISED)) {
+        survives("metatool", &NORMALISED, "", change);
+    }
+
+    /// Names of any characters either fit or are listed.
+    #[test]
+    fn arbitrary_names_import(names in prop::collection::vec((any::<String>(), any::<Option<String>>(), any::<String>()), 1..5)) {
+        let tools = names.iter().map(|(name, namespace, _)| serde_json::json!({"name": name, "namespace": namespace}));
+        let queries = names.iter().map(|(name, _, text)| serde_json::json!({"id": text, "query": text, "relevant": [name]}));
+        let files = [("tools.jsonl", lines(tools)), ("queries.jsonl", lines(queries))];
+        let files = files.each_ref().map(|(name, content)| (*name, content.as_str()));
+        let (report, _) = import("metatool", &files, "");
+        let listed: usize = [Trouble::UnfitToolName, Trouble::DuplicateTool]
+            .into_iter()
+            .filter_map(|trouble| report.findings.get(trouble))
+            .map(|finding| finding.count)
+            .sum();
+        prop_assert_eq!(report.tools + listed, names.len());
+    }
+}

@@ -1,0 +1,31 @@
+# The one list of tasks. `./just` runs it where `just` is not installed.
+
+set shell := ["sh", "-eu", "-c"]
+
+# A real result: the retrieval table, then a model on a sample of queries (10 minutes after the first build)
+eval *ARGS:
+    @sh scripts/eval.sh {{ARGS}}
+
+# The default test suite: offline and deterministic
+test:
+    cargo test --workspace
+    python3 -m unittest discover --start-directory scripts --quiet
+    @just --justfile {{justfile()}} gate
+
+# The project's own regression gate: every ranking of `bm25` on atlas against the committed baseline
+gate:
+    @sh scripts/gate.sh
+
+# Formatting, lints, documentation, dependencies
+check:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+    @sh scripts/deny.sh
+
+# Tests against the local model: downloads 1.1 GB once, takes minutes
+test-live:
+    @sh scripts/test-live.sh
+
+bench *ARGS:
+    cargo bench --workspace {{ARGS}}
