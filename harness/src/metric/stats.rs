@@ -2,6 +2,8 @@
 //!
 //! Probabilities, levels and differences are fractions, not percent.
 
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Normal};
 
@@ -52,6 +54,124 @@ pub fn wilson(successes: u64, trials: u64, level: f64) -> Interval {
 pub fn mcnemar_exact(only_a: u64, only_b: u64) -> f64 {
     let under_null = Binomial::new(0.5, only_a + only_b).expect("one half is a probability");
     (2.0 * under_null.cdf(only_a.min(only_b))).min(1.0)
+}
+
+/// Paired yes/no results, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PairedCounts {
+    pub both: u64,
+    pub only_a: u64,
+    pub only_b: u64,
+    pub neither: u64,
+}
+
+impl PairedCounts {
+    pub fn pairs(&self) -> u64 {
+        self.both + self.only_a + self.only_b + self.neither
+    }
+
+    /// Adds one pair.
+    pub fn add(&mut self, a: bool, b: bool) {
+        *match (a, b) {
+            (true, true) => &mut self.both,
+            (true, false) => &mut self.only_a,
+            (false, true) => &mut self.only_b,
+            (false, false) => &mut self.neither,
+        } += 1;
+    }
+}
+
+/// Interval for the difference of two paired proportions, a − b (Newcombe 1998, method 10), two-sided at `level`.
+///
+/// Wilson intervals of the two sides, combined with their correlation; a positive correlation is corrected for continuity.
+/// Without pairs it is the whole of −1..=1.
+///
+/// # Panics
+/// A level outside 0..1.
+pub fn newcombe_paired(counts: PairedCounts, level: f64) -> Interval {
+    let n = counts.pairs();
+    if n == 0 {
+        return Interval { lower: -1.0, upper: 1.0 };
+    }
+    let (successes_a, successes_b) = (counts.both + counts.only_a, counts.both + counts.only_b);
+    let share = |successes: u64| successes as f64 / n as f64;
+    let (a, b) = (share(successes_a), share(successes_b));
+    let (wilson_a, wilson_b) = (wilson(successes_a, n, level), wilson(successes_b, n, level));
+    let margins = [successes_a, n - successes_a, successes_b, n - successes_b];
+    let determinant = counts.both as f64 * counts.neither as f64 - counts.only_a as f64 * counts.only_b as f64;
+    let numerator = if determinant > 0.0 { (determinant - n as f64 / 2.0).max(0.0) } else { determinant };
+    let product: f64 = margins.iter().map(|&margin| margin as f64).product();
+    let phi = if product > 0.0 { numerator / product.sqrt() } else { 0.0 };
+    // The square can come out a hair below 0 where both arms are equal and phi is 1.
+    let half = |x: f64, y: f64| (x * x - 2.0 * phi * x * y + y * y).max(0.0).sqrt();
+    Interval {
+        lower: (a - b - half(a - wilson_a.lower, wilson_b.upper - b)).max(-1.0),
+        upper: (a - b + half(wilson_a.upper - a, b - wilson_b.lower)).min(1.0),
+    }
+}
+
+/// Values that depend on each other, such as those of one intent, drawn or flipped together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cluster {
+    pub sum: f64,
+    pub count: u64,
+}
+
+/// Resamples and permutations where nobody asks for another number.
+pub const RESAMPLES: u32 = 10_000;
+
+/// Percentile interval for the mean of all values, whole clusters drawn with replacement (Efron 1979; Davison and Hinkley
+/// 1997, section 3.8). The same seed gives the same interval. `None` without values.
+///
+/// # Panics
+/// A level outside 0..1, or no resamples.
+pub fn cluster_bootstrap(clusters: &[Cluster], level: f64, resamples: u32, seed: u64) -> Option<Interval> {
+    assert!(level > 0.0 && level < 1.0, "confidence level {level} outside 0..1");
+    let clusters: Vec<Cluster> = clusters.iter().copied().filter(|cluster| cluster.count > 0).collect();
+    if clusters.is_empty() {
+        return None;
+    }
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut means: Vec<f64> = (0..resamples)
+        .map(|_| {
+            let (mut sum, mut count) = (0.0, 0);
+            for _ in 0..clusters.len() {
+                let drawn = clusters[rng.random_range(0..clusters.len())];
+                sum += drawn.sum;
+                count += drawn.count;
+            }
+            sum / count as f64
+        })
+        .collect();
+    means.sort_unstable_by(f64::total_cmp);
+    let tail = (1.0 - level) / 2.0;
+    Some(Interval { lower: quantile(&means, tail), upper: quantile(&means, 1.0 - tail) })
+}
+
+/// Linear interpolation between order statistics.
+fn quantile(ascending: &[f64], probability: f64) -> f64 {
+    let position = probability * (ascending.len() - 1) as f64;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the last index")]
+    let below = position.floor() as usize;
+    let above = (below + 1).min(ascending.len() - 1);
+    ascending[below] + (ascending[above] - ascending[below]) * (position - below as f64)
+}
+
+/// Two-sided p-value for a mean of paired differences being 0, the signs of whole clusters flipped at random (Fisher 1935;
+/// the observed arrangement counts as one, Phipson and Smyth 2010). The same seed gives the same value.
+pub fn sign_flip(differences: &[Cluster], permutations: u32, seed: u64) -> f64 {
+    let observed = differences.iter().map(|cluster| cluster.sum).sum::<f64>().abs();
+    // Sums of the same numbers in another order of signs differ by rounding only.
+    let as_large = observed - 1e-9;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let reached = (0..permutations)
+        .filter(|_| {
+            let flipped: f64 =
+                differences.iter().map(|cluster| if rng.random() { cluster.sum } else { -cluster.sum }).sum();
+            flipped.abs() >= as_large
+        })
+        .count();
+    (reached as f64 + 1.0) / (f64::from(permutations) + 1.0)
 }
 
 /// Adjusted p-values of a family of tests (Holm 1979), in the order given. Comparing them with alpha keeps the chance of
@@ -155,6 +275,32 @@ mod tests {
     }
 
     #[test]
+    fn no_pairs_and_no_values_say_nothing() {
+        assert_eq!(newcombe_paired(PairedCounts::default(), LEVEL), Interval { lower: -1.0, upper: 1.0 });
+        assert_eq!(cluster_bootstrap(&[Cluster::default()], LEVEL, 10, 1), None);
+        assert!((sign_flip(&[], 10, 1) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_cluster_is_worth_one_draw() {
+        let single: Vec<_> = (0..40).map(|i| Cluster { sum: f64::from(i % 2), count: 1 }).collect();
+        let pairs: Vec<_> = (0..4).map(|i| Cluster { sum: f64::from(i % 2) * 10.0, count: 10 }).collect();
+        let width = |clusters: &[Cluster]| {
+            let interval = cluster_bootstrap(clusters, LEVEL, 2_000, 1).unwrap();
+            interval.upper - interval.lower
+        };
+        assert!(width(&pairs) > 2.0 * width(&single), "{} {}", width(&pairs), width(&single));
+    }
+
+    #[test]
+    fn flipping_signs_agrees_with_counting_them() {
+        // Ten differences of the same sign: two of 2^10 arrangements are as extreme.
+        let differences = [Cluster { sum: 0.5, count: 1 }; 10];
+        let p = sign_flip(&differences, 100_000, 1);
+        assert!((p - 2.0 / 1024.0).abs() < 5e-4, "{p}");
+    }
+
+    #[test]
     fn adjusting_nothing_or_one_changes_nothing() {
         assert_eq!(holm(&[]), Vec::<f64>::new());
         assert_eq!(holm(&[0.2]), [0.2]);
@@ -171,6 +317,18 @@ mod tests {
             let Interval { lower, upper } = wilson(successes, trials, level);
             prop_assert!(0.0 <= lower && lower <= estimate && estimate <= upper && upper <= 1.0, "{lower} {upper}");
             prop_assert!(lower < upper);
+        }
+
+        #[test]
+        fn newcombe_is_antisymmetric_and_contains_the_difference(cells in prop::array::uniform4(0_u64..200)) {
+            let [both, only_a, only_b, neither] = cells;
+            let counts = PairedCounts { both, only_a, only_b, neither };
+            prop_assume!(counts.pairs() > 0);
+            let difference = (only_a as f64 - only_b as f64) / counts.pairs() as f64;
+            let Interval { lower, upper } = newcombe_paired(counts, LEVEL);
+            prop_assert!(-1.0 <= lower && lower <= difference + 1e-12 && difference - 1e-12 <= upper && upper <= 1.0);
+            let swapped = newcombe_paired(PairedCounts { only_a: only_b, only_b: only_a, ..counts }, LEVEL);
+            prop_assert!((swapped.lower + upper).abs() < 1e-12 && (swapped.upper + lower).abs() < 1e-12);
         }
 
         #[test]

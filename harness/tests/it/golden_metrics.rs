@@ -8,7 +8,9 @@ use std::path::PathBuf;
 use harness::dataset::{Labels, Qrel};
 use harness::ids::ToolId;
 use harness::metric::rank::Measure;
-use harness::metric::stats::{Interval, LEVEL, holm, mcnemar_exact, wilson};
+use harness::metric::stats::{
+    Cluster, Interval, LEVEL, PairedCounts, RESAMPLES, cluster_bootstrap, holm, mcnemar_exact, newcombe_paired, wilson,
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -217,6 +219,55 @@ fn holm_agrees() {
         assert_eq!(adjusted.len(), wanted.len());
         for (value, wanted) in adjusted.into_iter().zip(&wanted) {
             assert_relative(value, wanted, 1e-12);
+        }
+    }
+}
+
+#[track_caller]
+fn assert_newcombe(counts: PairedCounts, wanted: &Value) {
+    let Interval { lower, upper } = newcombe_paired(counts, LEVEL);
+    for (value, wanted) in [(lower, &wanted["lower"]), (upper, &wanted["upper"])] {
+        // Bounds are differences of proportions, so the tolerance is absolute.
+        assert!((value - wanted.as_f64().unwrap()).abs() < 1e-12, "{value}, not {wanted} for {counts:?}");
+    }
+}
+
+#[test]
+fn newcombe_intervals_agree() {
+    let stats = stats();
+    for vector in ["small_binary", "large_rare_flips"] {
+        let vector = &stats["vectors"][vector];
+        let cell = |name: &str| vector["table"][name].as_u64().unwrap();
+        let counts = PairedCounts {
+            both: cell("both"),
+            only_a: cell("only_a"),
+            only_b: cell("only_b"),
+            neither: cell("neither"),
+        };
+        assert_newcombe(counts, &vector["newcombe_paired95"]["phi_corrected_method10"]);
+    }
+    let cases = stats["newcombe_edge_cases95"].as_object().unwrap();
+    assert!(cases.len() >= 7, "{} cases", cases.len());
+    for (case, wanted) in cases {
+        let cells: Vec<u64> = case.trim_matches(['(', ')']).split(", ").map(|cell| cell.parse().unwrap()).collect();
+        let [both, only_a, only_b, neither] = cells.try_into().expect("four cells");
+        assert_newcombe(PairedCounts { both, only_a, only_b, neither }, &wanted["method10"]);
+    }
+}
+
+#[test]
+fn paired_bootstrap_agrees() {
+    let stats = stats();
+    let pairs: Value = serde_json::from_str(&read("stats/pairs.json")).unwrap();
+    for vector in ["small_binary", "large_rare_flips", "continuous_rr"] {
+        let side = |name: &str| pairs[vector][name].as_array().unwrap().iter().map(|value| value.as_f64().unwrap());
+        let differences: Vec<_> = side("a").zip(side("b")).map(|(a, b)| Cluster { sum: a - b, count: 1 }).collect();
+        let Interval { lower, upper } = cluster_bootstrap(&differences, LEVEL, RESAMPLES, 1).unwrap();
+        let wanted = &stats["vectors"][vector]["paired_bootstrap_percentile"];
+        let tolerance = wanted["tolerance"].as_f64().unwrap();
+        for (bound, value) in [lower, upper].into_iter().enumerate() {
+            let wanted = wanted["ci95_mean_of_40_seeds"][bound].as_f64().unwrap();
+            assert!((value - wanted).abs() <= tolerance, "{vector}: {value}, not {wanted} within {tolerance}");
         }
     }
 }

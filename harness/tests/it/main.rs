@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod endpoint;
+mod episode;
 mod golden_metrics;
 mod server;

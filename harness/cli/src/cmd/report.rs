@@ -1,6 +1,7 @@
 //! `toolgauge report` and `rescore`: pure functions of stored episodes and labels.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +14,7 @@ use harness::metric::score::{Score, ScoreInput, score};
 use harness::registry::Registry;
 use harness::run::dir::StoredRun;
 use harness::run::manifest::Manifest;
+use reports::{Input, Style, markdown, summarise, terminal, write_all};
 
 use crate::args::{Format, ReportArgs};
 use crate::exit::{Exit, OrExit as _};
@@ -133,24 +135,31 @@ pub fn print_report(
     files: &Path,
 ) -> anyhow::Result<()> {
     let scores = scores(dataset, stored, subsets)?;
-    let mut rows: BTreeMap<(u32, &str), Vec<&Score>> = BTreeMap::new();
-    for score in &scores {
-        rows.entry((score.size, &score.strategy)).or_default().push(score);
+    let measures = measures();
+    let input = Input { manifest: &stored.manifest, plan: &stored.plan, scores: &scores, measures: &measures };
+    let summary = summarise(&input);
+    write_all(files, &input, &summary).or_exit(Exit::Usage)?;
+    let mut text = match format {
+        Format::Human => terminal(&summary, style()),
+        Format::Markdown => markdown(&summary),
+        Format::Json => serde_json::to_string_pretty(&summary)?,
+    };
+    if !text.ends_with('\n') {
+        text.push('\n');
     }
-    for ((size, strategy), scores) in rows {
-        let mean = |name: &str| {
-            let values: Vec<f64> = scores.iter().filter_map(|score| score.retrieval.get(name).copied()).collect();
-            values.iter().sum::<f64>() / values.len().max(1) as f64
-        };
-        let ok = scores.iter().filter(|score| score.success == Some(true)).count();
-        println!(
-            "{size:>5} {strategy:<20} n {:>6} recall@5 {:.4} ndcg@10 {:.4} success {ok} tokens {}",
-            scores.len(),
-            mean("recall@5"),
-            mean("ndcg@10"),
-            scores.iter().map(|s| s.tokens()).sum::<u64>()
-        );
+    // Written in one go and not with `print!`, which would panic when a pager closes the pipe.
+    std::io::stdout().write_all(text.as_bytes())?;
+    if format == Format::Human {
+        eprintln!("files: {}", files.display());
     }
-    let _ = (format, files);
     Ok(())
+}
+
+/// The width that the tables are laid out for where nothing says otherwise.
+const WIDTH: usize = 110;
+
+fn style() -> Style {
+    let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    Style { width: columns.unwrap_or(WIDTH), color }
 }

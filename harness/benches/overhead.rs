@@ -1,0 +1,169 @@
+//! What the harness itself costs per scripted episode, store included: the model answers at once, so what is left is ours.
+//!
+//! Aim: ≤ 0.25 ms of CPU per episode. `fdatasync` waits are not CPU; `tmpfs` or a busy disk changes the wall time only.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use futures::future::BoxFuture;
+use harness::catalogue::{Actor, Annotations, Catalogue, Tool, View};
+use harness::context::EpisodeCx;
+use harness::conversation::Sampling;
+use harness::dataset::{Dataset, DatasetParts, Kind, Qrels, Query};
+use harness::endpoint::{Behaviour, Profile, RetryPolicy, Scripted};
+use harness::episode_loop::{LoopSettings, Mode, Wording};
+use harness::gateway::{Caps, Gateway, GatewayParts};
+use harness::ids::{ActorId, IntentId, JobKey, QueryId, ToolId};
+use harness::run::executor::{Work, run};
+use harness::run::manifest::{OrderInfo, OrderKind};
+use harness::run::plan::Job;
+use harness::store::responses::ResponseStore;
+use harness::strategy::{Offer, Prepared, Selection, Strategy, StrategyError, StrategyMeta};
+use serde_json::json;
+
+const EPISODES: usize = 200;
+
+/// Offers the first five tools of the view.
+struct FirstFive;
+
+impl Strategy for FirstFive {
+    fn meta(&self) -> StrategyMeta {
+        StrategyMeta {
+            kind: "first-five".to_owned(),
+            version: 1,
+            params: json!({}),
+            drives_model: true,
+            ranks: false,
+            own_tools: Vec::new(),
+            inner_turns: 0,
+            shown_tools: Some(5),
+        }
+    }
+
+    fn prepare<'a>(&'a self, view: Arc<View>) -> BoxFuture<'a, Result<Arc<dyn Prepared>, StrategyError>> {
+        let tools = view.tools().iter().take(5).map(|tool| tool.id.clone()).collect();
+        Box::pin(std::future::ready(Ok(Arc::new(Five(tools)) as Arc<dyn Prepared>)))
+    }
+}
+
+struct Five(Vec<ToolId>);
+
+impl Prepared for Five {
+    fn select<'a>(&'a self, _: &'a str, _: &'a mut EpisodeCx<'_>) -> BoxFuture<'a, Result<Selection, StrategyError>> {
+        let offer = Some(Offer { tools: self.0.clone(), ..Offer::default() });
+        Box::pin(std::future::ready(Ok(Selection { offer, ..Selection::default() })))
+    }
+}
+
+fn dataset() -> Dataset {
+    let tools: Vec<Tool> = (0..150)
+        .map(|n| Tool {
+            id: ToolId::new("desk", &format!("desk_action_{n}")),
+            description: format!(
+                "Does thing number {n} to a ticket and says what came of it. {}",
+                "More words. ".repeat(20)
+            ),
+            input_schema: json!({"type": "object", "required": ["id"], "properties": {
+                "id": {"type": "string", "description": "Which ticket, as its number or its key"},
+                "note": {"type": "string", "description": "What to write beside it"}}}),
+            annotations: Annotations::default(),
+            core: false,
+            tags: Vec::new(),
+        })
+        .collect();
+    let query = |n: usize| Query {
+        id: QueryId::new(&format!("q{n}")),
+        intent: IntentId::new("i"),
+        text: format!("please do thing number {n} to ticket {}", n * 7),
+        actor: ActorId::new("all"),
+        kind: Kind::Direct,
+        language: "en".to_owned(),
+        split: "test".to_owned(),
+        scaling: true,
+        sequential: false,
+        candidates: None,
+        results: BTreeMap::new(),
+        tags: Vec::new(),
+    };
+    Dataset::new(DatasetParts {
+        name: "bench".to_owned(),
+        revision: "1".to_owned(),
+        licence: "CC0-1.0".to_owned(),
+        sizes: Vec::new(),
+        catalogue: Catalogue::new(Vec::new(), tools, Vec::new()).expect("the ids are unique"),
+        actors: vec![Actor::all()],
+        queries: (0..EPISODES).map(query).collect(),
+        qrels: Qrels::default(),
+    })
+}
+
+fn overhead(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime starts");
+    let dataset = dataset();
+    let subset: Vec<ToolId> = dataset.catalogue.tools.iter().map(|tool| tool.id.clone()).collect();
+    let jobs: Vec<Job> = (0..EPISODES)
+        .map(|n| Job {
+            key: JobKey::new(&format!("job{n}")),
+            strategy: "first-five".to_owned(),
+            query: QueryId::new(&format!("q{n}")),
+            size: 150,
+            order: 0,
+            repeat: 0,
+            seed: n as u64,
+        })
+        .collect();
+    let planned: Vec<&Job> = jobs.iter().collect();
+    let mut group = criterion.benchmark_group("overhead");
+    group.throughput(criterion::Throughput::Elements(EPISODES as u64));
+    group.sample_size(20);
+    group.bench_function("200 scripted episodes, store included", |bencher| {
+        bencher.iter(|| {
+            let dir = tempfile::tempdir().expect("a folder for the store");
+            let gateway = Gateway::new(GatewayParts {
+                transport: Some(Arc::new(Scripted::new(Behaviour::First))),
+                store: ResponseStore::open(&dir.path().join("responses.jsonl")).expect("a store opens"),
+                cassettes: Vec::new(),
+                profile: Profile::hosted("scripted", "first"),
+                policy: RetryPolicy::default(),
+                caps: Caps::default(),
+                price: None,
+            });
+            let work = Work {
+                dataset: &dataset,
+                subsets: HashMap::from([(150, subset.clone())]),
+                strategies: HashMap::from([("first-five".to_owned(), Box::new(FirstFive) as Box<dyn Strategy>)]),
+                gateway: &gateway,
+                settings: LoopSettings {
+                    mode: Mode::Loop,
+                    wording: Wording::Plain,
+                    max_turns: 8,
+                    max_episode_tokens: None,
+                    temperature: 0.0,
+                    max_output_tokens: 256,
+                    seed: None,
+                },
+                sampling: Sampling { model: "first".to_owned(), temperature: 0.0, max_tokens: 256, seed: None },
+                order: OrderInfo { kind: OrderKind::Fixed, orders: 1 },
+                seed: 1,
+                concurrency: 64,
+                drain: &AtomicBool::new(false),
+            };
+            let mut episodes = 0;
+            runtime
+                .block_on(run(&work, &planned, |event| {
+                    black_box(&event);
+                    episodes += 1;
+                    Ok::<(), std::convert::Infallible>(())
+                }))
+                .expect("scripted episodes do not fail");
+            assert_eq!(episodes, EPISODES);
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, overhead);
+criterion_main!(benches);

@@ -1,0 +1,308 @@
+//! Bad input gets a clear error and the documented exit code, and nothing is lost.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+
+use crate::server::{Answer, Server, completion, model};
+use crate::support::{atlas, atlas_copy, episodes, outcome, run, run_ok, toolgauge};
+
+/// Runs with a model at the server.
+fn ask(dir: &Path, server: &Server, extra: &[&str]) -> (i32, String, String) {
+    let mut command = toolgauge(dir);
+    command.env("OPENAI_BASE_URL", &server.base_url).env("TOOLGAUGE_MODEL", "m").env("OPENAI_API_KEY", KEY);
+    command.arg("run").arg("-d").arg(atlas()).args(["-s", "bm25-llm", "-n", "50", "--out", "a"]);
+    let sample: &[&str] = if extra.contains(&"--sample") { &[] } else { &["--sample", "8"] };
+    outcome(&command.args(sample).args(extra).output().unwrap())
+}
+
+const KEY: &str = "sk-test-3f9c2a7be1d84c55";
+
+#[test]
+fn wrong_words_are_usage_errors_with_a_suggestion() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let cases: [(&[&str], &str); 8] = [
+        (&["-s", "bm25-lm"], "unknown strategy \"bm25-lm\", did you mean \"bm25-llm\"?"),
+        (&["-s", "bm25:k=3"], "strategy \"bm25\": unknown parameter \"k\""),
+        (&["-s", "bm25-llm:k=many"], "parameter `k`"),
+        (&["-s", "bm25", "-n", "5000"], "182"),
+        (&["-s", "bm25", "-n", "few"], "expected a number of tools, or `all`"),
+        (&["-s", "bm25", "--split", "tset"], "no query of split \"tset\"; the dataset has: dev, test"),
+        (&["-s", "bm25,random", "--reference", "eager"], "there are: bm25, random"),
+        (&["-s", "bm25-llm"], "set OPENAI_BASE_URL and TOOLGAUGE_MODEL"),
+    ];
+    for (args, expected) in cases {
+        let (code, _, err) = run(dir.path(), &[&["run", "-d", &atlas], args].concat());
+        assert_eq!(code, 2, "{args:?}: {err}");
+        assert!(err.contains(expected), "{args:?}: {err}");
+    }
+    let (code, _, err) = run(dir.path(), &["run", "-s", "bm25"]);
+    assert!(code == 2 && err.contains("name a folder with -d"), "{err}");
+    let (code, _, err) = run(dir.path(), &["report", "nowhere"]);
+    assert!(code == 2 && err.contains("is no run directory"), "{err}");
+}
+
+#[test]
+fn a_broken_dataset_is_named_line_by_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = atlas_copy(dir.path());
+    let tools = copy.join("tools/agent.jsonl");
+    let text = fs::read_to_string(&tools).unwrap();
+    let first = text.lines().next().unwrap();
+    fs::write(&tools, format!("{text}{first}\n{{\"name\": \n")).unwrap();
+    let qrels = copy.join("qrels.jsonl");
+    let labels = fs::read_to_string(&qrels).unwrap();
+    fs::write(
+        &qrels,
+        format!("{labels}{{\"query\":\"a0001\",\"group\":9,\"tool\":\"agent/termnal\",\"relevance\":3}}\n"),
+    )
+    .unwrap();
+    let (code, _, err) = run(dir.path(), &["run", "-d", "atlas", "-s", "bm25"]);
+    assert_eq!(code, 3, "{err}");
+    for place in ["tools/agent.jsonl:8:", "tools/agent.jsonl:9:", "qrels.jsonl:570:", "terminal"] {
+        assert!(err.contains(place), "{place}: {err}");
+    }
+    let (code, _, err) = run(dir.path(), &["run", "-d", "nowhere", "-s", "bm25"]);
+    assert_eq!(code, 3, "{err}");
+}
+
+#[test]
+fn unusable_endpoints_end_with_code_4_and_say_what_to_check() {
+    let unauthorized =
+        json!({"error": {"message": format!("Incorrect API key provided: {KEY}"), "code": "invalid_api_key"}});
+    let no_model = json!({"error": {"message": "The model `m` does not exist", "code": "model_not_found"}});
+    let cases = [
+        (Answer::json(401, &unauthorized), "unauthorized"),
+        (Answer::json(404, &no_model), "model_not_found"),
+        (
+            Answer { content_type: "text/html", ..Answer::json(404, &json!("<html><title>Not here</title></html>")) },
+            "404",
+        ),
+    ];
+    for (answer, expected) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(move |_, _| answer.clone());
+        let (code, out, err) = ask(dir.path(), &server, &[]);
+        assert_eq!(code, 4, "{expected}: {err}");
+        assert!(err.contains(expected), "{expected}: {err}");
+        assert!(!format!("{out}{err}").contains(KEY), "the key is shown: {err}");
+        for file in ["manifest.json", "responses.jsonl", "episodes.jsonl"] {
+            assert!(
+                !fs::read_to_string(dir.path().join("a").join(file)).unwrap().contains(KEY),
+                "the key is in {file}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_down_ends_the_run_early() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = toolgauge(dir.path());
+    // Nothing listens on port 9 of loopback.
+    command
+        .env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+        .env("TOOLGAUGE_MODEL", "m")
+        .arg("run")
+        .arg("-d")
+        .arg(atlas());
+    command.args(["-s", "bm25-llm", "-n", "50", "--sample", "8", "--out", "a"]);
+    let (code, _, err) = outcome(&command.output().unwrap());
+    assert_eq!(code, 4, "{err}");
+    assert!(err.contains("connect"), "{err}");
+}
+
+#[test]
+fn answers_that_are_no_answers_are_failures_of_the_endpoint() {
+    for (answer, expected) in [
+        (
+            Answer {
+                content_type: "text/html",
+                body: "<html><title>Login</title></html>".to_owned(),
+                ..Answer::json(200, &json!(0))
+            },
+            "web page",
+        ),
+        (Answer::json(200, &json!({"id": "x"})), "choices"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start(move |_, _| answer.clone());
+        let (code, _, err) = ask(dir.path(), &server, &[]);
+        assert_eq!(code, 4, "{err}");
+        assert!(err.contains(expected), "{expected}: {err}");
+    }
+}
+
+#[test]
+fn an_endpoint_that_fails_now_and_then_ends_with_code_5_and_is_repaired_by_resume() {
+    let dir = tempfile::tempdir().unwrap();
+    let broken = Arc::new(AtomicBool::new(true));
+    let (switch, answered) = (broken.clone(), AtomicBool::new(false));
+    let server = Server::start(move |body, _| {
+        let unlucky = body["messages"][1]["content"].as_str().unwrap_or_default().len() % 3 == 0;
+        // Not before a first success: an endpoint that never answered counts as down.
+        if unlucky && switch.load(Ordering::SeqCst) && answered.load(Ordering::SeqCst) {
+            return Answer::json(400, &json!({"error": {"message": "no luck today"}}));
+        }
+        answered.store(true, Ordering::SeqCst);
+        Answer::json(200, &model(body))
+    });
+    let (code, _, err) = ask(dir.path(), &server, &["--sample", "30"]);
+    assert_eq!(code, 5, "{err}");
+    let failed =
+        |dir: &Path| episodes(&dir.join("a")).iter().filter(|episode| episode.outcome.is_infra_failure()).count();
+    let unlucky = failed(dir.path());
+    assert!(unlucky > 0 && unlucky < 30);
+    assert!(err.contains(&format!("{unlucky} episodes failed for want of an answer")), "{err}");
+    broken.store(false, Ordering::SeqCst);
+    let mut command = toolgauge(dir.path());
+    let resumed = command.args(["run", "--resume", "a"]).output().unwrap();
+    let (code, _, err) = outcome(&resumed);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains(&format!("{unlucky} that failed are tried again")), "{err}");
+    assert_eq!((failed(dir.path()), episodes(&dir.path().join("a")).len()), (0, 30));
+}
+
+#[test]
+fn arguments_that_are_no_json_cost_a_turn_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(|body, _| {
+        let last = body["messages"].as_array().unwrap().last().unwrap().clone();
+        let message = if last["role"] == "tool" {
+            json!({"role": "assistant", "content": "I give up."})
+        } else {
+            json!({"role": "assistant", "tool_calls": [
+                {"id": "c", "function": {"name": "terminal", "arguments": "{\"command\": "}}]})
+        };
+        Answer::json(200, &completion(&message))
+    });
+    let (code, _, err) = ask(dir.path(), &server, &[]);
+    assert_eq!(code, 0, "{err}");
+    let episode = &episodes(&dir.path().join("a"))[0];
+    assert!(format!("{:?}", episode.turns[0].calls[0].verdict).contains("not valid JSON"));
+}
+
+#[test]
+fn a_full_disk_is_said_and_the_run_can_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    // A limit on file size stands in for a full disk: the write fails in the same way, for root too.
+    let line = format!(
+        "trap '' XFSZ; ulimit -f 200; exec '{}' run -d '{}' -s bm25-llm,skill-pick -n 50 --endpoint scripted:lexical --out a",
+        env!("CARGO_BIN_EXE_toolgauge"),
+        atlas().display()
+    );
+    let output = Command::new("bash").arg("-c").arg(line).current_dir(dir.path()).output().unwrap();
+    let (code, _, err) = outcome(&output);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("a/episodes.jsonl") || err.contains("a/responses.jsonl"), "{err}");
+    run_ok(dir.path(), &["run", "--resume", "a"]);
+    assert_eq!(episodes(&dir.path().join("a")).len(), 144);
+}
+
+#[test]
+fn a_half_written_last_line_is_cut_off_and_done_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    run_ok(
+        dir.path(),
+        &[
+            "run",
+            "-d",
+            &atlas,
+            "-s",
+            "bm25-llm",
+            "-n",
+            "50",
+            "--sample",
+            "8",
+            "--endpoint",
+            "scripted:lexical",
+            "--out",
+            "a",
+        ],
+    );
+    let whole = episodes(&dir.path().join("a"));
+    for file in ["a/episodes.jsonl", "a/responses.jsonl"] {
+        let path = dir.path().join(file);
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 40]).unwrap();
+    }
+    assert_eq!(episodes(&dir.path().join("a")).len(), whole.len() - 1);
+    run_ok(dir.path(), &["run", "--resume", "a"]);
+    assert_eq!(episodes(&dir.path().join("a")), whole);
+}
+
+#[test]
+fn newer_formats_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    run_ok(
+        dir.path(),
+        &[
+            "run",
+            "-d",
+            &atlas,
+            "-s",
+            "bm25-llm",
+            "-n",
+            "50",
+            "--sample",
+            "8",
+            "--endpoint",
+            "scripted:silent",
+            "--out",
+            "a",
+        ],
+    );
+    let manifest = dir.path().join("a/manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replacen("\"version\": 1", "\"version\": 2", 1)).unwrap();
+    for command in [&["report", "a"][..], &["run", "--resume", "a"]] {
+        let (code, _, err) = run(dir.path(), command);
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains("format version 2 is newer than 1"), "{err}");
+    }
+    fs::write(&manifest, text).unwrap();
+    let store = dir.path().join("a/responses.jsonl");
+    let header = json!({"log": "toolgauge-responses", "version": 2}).to_string();
+    let sum = harness::ids::Digest::of(header.as_bytes()).as_str()[..16].to_owned();
+    fs::write(&store, format!("{{\"sum\":\"{sum}\",\"rec\":{header}}}\n")).unwrap();
+    fs::write(dir.path().join("a/episodes.jsonl"), "").unwrap();
+    let (code, _, err) = run(dir.path(), &["run", "--resume", "a"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("responses.jsonl: format version 2 is newer"), "{err}");
+}
+
+#[test]
+fn two_processes_cannot_work_on_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(|body, _| Answer::json(200, &model(body)).after(std::time::Duration::from_millis(150)));
+    let mut command = toolgauge(dir.path());
+    command.env("OPENAI_BASE_URL", &server.base_url).env("TOOLGAUGE_MODEL", "m").arg("run").arg("-d").arg(atlas());
+    command.args(["-s", "bm25-llm", "-n", "50", "--sample", "30", "--out", "a"]);
+    let mut first = command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    while server.requests().is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let (code, _, err) = run(dir.path(), &["run", "--resume", "a"]);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("another process is working on this run"), "{err}");
+    first.kill().unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+fn an_existing_run_is_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let args = ["run", "-d", &atlas, "-s", "bm25", "-n", "50", "--out", "a"];
+    run_ok(dir.path(), &args);
+    let (code, _, err) = run(dir.path(), &args);
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("resume it with --resume"), "{err}");
+}

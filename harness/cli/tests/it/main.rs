@@ -1,0 +1,11 @@
+//! The command as its users meet it: the real binary, real files, a server on loopback.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
+
+mod architecture;
+mod errors;
+mod kill;
+mod public_data;
+mod run;
+mod server;
+mod support;

@@ -1,0 +1,158 @@
+//! What `run` and its siblings do when all goes well.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::server::{Answer, Server, model};
+use crate::support::{atlas, episodes, outcome, root, run, run_ok, toolgauge};
+
+fn scripted<'a>(atlas: &'a str, out: &'a str) -> Vec<&'a str> {
+    vec![
+        "run",
+        "-d",
+        atlas,
+        "-s",
+        "oracle,bm25,bm25-llm:k=2,skill-pick:max_skills=1",
+        "-n",
+        "50",
+        "--sample",
+        "12",
+        "--endpoint",
+        "scripted:lexical",
+        "--out",
+        out,
+    ]
+}
+
+fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn the_same_plan_and_answers_give_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let first = run_ok(dir.path(), &scripted(&atlas, "a"));
+    assert!(!first.contains('\u{1b}'), "no colours off a terminal");
+    // Again from the stored answers, in the same folder: nothing is left to do.
+    let report = files(&dir.path().join("a/report"));
+    let again = run_ok(dir.path(), &["run", "--resume", "a", "--offline"]);
+    assert_eq!(again, first);
+    assert_eq!(files(&dir.path().join("a/report")), report);
+    // A new run that may only replay the first one's answers.
+    let mut replay = scripted(&atlas, "b");
+    replay.retain(|arg| !arg.starts_with("scripted") && *arg != "--endpoint");
+    replay.extend(["--replay", "a"]);
+    run_ok(dir.path(), &replay);
+    assert_eq!(episodes(&dir.path().join("b")), episodes(&dir.path().join("a")));
+    // Pure functions of what is stored.
+    assert_eq!(run_ok(dir.path(), &["report", "a"]), first);
+    assert_eq!(run_ok(dir.path(), &["rescore", "a"]), first);
+}
+
+#[test]
+fn a_dry_run_plans_and_writes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let mut args = scripted(&atlas, "a");
+    args.push("--dry-run");
+    let (code, out, err) = run(dir.path(), &args);
+    assert_eq!((code, out.as_str()), (0, ""));
+    assert!(err.contains("12 queries, a random subset of 72"), "{err}");
+    assert!(err.contains("smallest difference in success this plan could show: none: 12 pairs are too few"), "{err}");
+    assert!(files(dir.path()).is_empty());
+}
+
+#[test]
+fn caps_stop_cleanly_and_resume_finishes() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let mut args = scripted(&atlas, "a");
+    args.extend(["--max-tokens", "20000"]);
+    let (code, out, err) = run(dir.path(), &args);
+    assert_eq!(code, 8, "{err}");
+    assert!(err.contains("stopped at --max-tokens") && err.contains("toolgauge run --resume a"), "{err}");
+    assert!(out.contains("missing"), "missing episodes are counted in the open: {out}");
+    run_ok(dir.path(), &["run", "--resume", "a"]);
+    run_ok(dir.path(), &scripted(&atlas, "b"));
+    assert_eq!(episodes(&dir.path().join("a")), episodes(&dir.path().join("b")));
+}
+
+#[test]
+fn an_interrupted_run_drains_and_says_how_to_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(|body, _| Answer::json(200, &model(body)).after(Duration::from_millis(100)));
+    let mut command = toolgauge(dir.path());
+    command.env("OPENAI_BASE_URL", &server.base_url).env("TOOLGAUGE_MODEL", "m").arg("run").arg("-d").arg(atlas());
+    command.args(["-s", "bm25-llm", "-n", "50", "--sample", "40", "--out", "a"]);
+    let child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    while server.requests().len() < 4 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let signalled = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signalled.success());
+    let (code, _, err) = outcome(&child.wait_with_output().unwrap());
+    assert_eq!(code, 130, "{err}");
+    assert!(err.contains("toolgauge run --resume a"), "{err}");
+    let done = episodes(&dir.path().join("a"));
+    assert!(!done.is_empty() && done.len() < 40, "{} episodes", done.len());
+    // What was under way was finished: every request has its answer.
+    let store = harness::store::responses::ResponseStore::read(&dir.path().join("a/responses.jsonl")).unwrap();
+    assert_eq!(store.possibly_billed(), 0);
+}
+
+#[test]
+fn the_gate_passes_fails_and_refuses() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let bm25 = |strategy: &'static str, out: &'static str| {
+        run_ok(dir.path(), &["run", "-d", &atlas, "-s", strategy, "-n", "50", "--out", out]);
+    };
+    bm25("bm25", "a");
+    run_ok(dir.path(), &["gate", "a", "--baseline", "base.json", "--write"]);
+    let out = run_ok(dir.path(), &["gate", "a", "--baseline", "base.json", "--exact"]);
+    assert!(out.ends_with("gate passed\n"), "{out}");
+    // A baseline that promises more than the run holds.
+    let text = std::fs::read_to_string(dir.path().join("base.json")).unwrap();
+    let (line, _) =
+        text.lines().filter(|line| line.contains("[0.0,0.0,")).map(|line| (line.to_owned(), ())).next().unwrap();
+    std::fs::write(dir.path().join("high.json"), text.replace(&line, &line.replace("[0.0,0.0,", "[1.0,1.0,"))).unwrap();
+    let (code, out, _) = run(dir.path(), &["gate", "a", "--baseline", "high.json"]);
+    assert_eq!(code, 6, "{out}");
+    assert!(out.contains("FELL") && out.contains("1.000 → 0.000"), "{out}");
+    // Another strategy version is no loss but no comparison either.
+    bm25("bm25:k1=1.5", "b");
+    let (code, _, err) = run(dir.path(), &["gate", "b", "--baseline", "base.json"]);
+    assert_eq!(code, 7, "{err}");
+    let (code, _, err) = run(dir.path(), &["gate", "a", "--baseline", "none.json"]);
+    assert_eq!(code, 7, "{err}");
+}
+
+#[test]
+fn show_tells_one_episode_turn_by_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    run_ok(dir.path(), &scripted(&atlas, "a"));
+    let query = episodes(&dir.path().join("a"))[0].query.to_string();
+    let out = run_ok(dir.path(), &["show", "a", &query, "-s", "bm25-llm k=2"]);
+    for part in [query.as_str(), "ranked:", "defined:", "turn 1 · agent", "system", "user"] {
+        assert!(out.contains(part), "{part:?} in\n{out}");
+    }
+    let (code, _, err) = run(dir.path(), &["show", "a", "nothing"]);
+    assert_eq!(code, 2, "{err}");
+}
+
+#[test]
+fn lists_and_help_read_as_documented() {
+    let dir = tempfile::tempdir().unwrap();
+    insta::assert_snapshot!("strategies", run_ok(dir.path(), &["list", "strategies"]));
+    insta::assert_snapshot!("help", run_ok(dir.path(), &["--help"]));
+    let data = root().join("datasets/data").display().to_string();
+    assert!(run_ok(dir.path(), &["list", "datasets", "--dir", &data]).contains("182 tools"));
+}

@@ -1,0 +1,63 @@
+//! What the tests share: the binary, the dataset of the project, and readers of run folders.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use harness::episode::Episode;
+use harness::run::dir::StoredRun;
+
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+pub(crate) fn atlas() -> PathBuf {
+    root().join("datasets/data/atlas")
+}
+
+/// The binary in a folder of its own, without the caller's endpoint settings.
+pub(crate) fn toolgauge(dir: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_toolgauge"));
+    command.current_dir(dir).env("NO_COLOR", "1").env("COLUMNS", "110");
+    for name in ["OPENAI_BASE_URL", "OPENAI_API_KEY", "TOOLGAUGE_MODEL", "TOOLGAUGE_PROFILE"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs the command line; the exit code, standard output and standard error.
+pub(crate) fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
+    outcome(&toolgauge(dir).args(args).output().unwrap())
+}
+
+pub(crate) fn outcome(output: &Output) -> (i32, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+/// Runs the command line and insists that it succeeds; its standard output.
+pub(crate) fn run_ok(dir: &Path, args: &[&str]) -> String {
+    let (code, out, err) = run(dir, args);
+    assert_eq!(code, 0, "{args:?}\n{out}\n{err}");
+    out
+}
+
+/// Episodes of a run without their times, in plan order.
+pub(crate) fn episodes(run: &Path) -> Vec<Episode> {
+    StoredRun::read(run).unwrap().episodes.into_iter().map(Episode::without_times).collect()
+}
+
+/// A copy of the atlas dataset that a test may spoil.
+pub(crate) fn atlas_copy(dir: &Path) -> PathBuf {
+    let copy = dir.join("atlas");
+    std::fs::create_dir_all(copy.join("tools")).unwrap();
+    for sub in ["", "tools"] {
+        for entry in std::fs::read_dir(atlas().join(sub)).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                std::fs::copy(entry.path(), copy.join(sub).join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    copy
+}

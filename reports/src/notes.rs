@@ -1,0 +1,287 @@
+//! The sentences under the tables.
+
+use harness::tokens::TOKENIZER;
+
+use crate::Input;
+use crate::compare::ALPHA;
+use crate::format::{grouped, percent, plural, points, short};
+use crate::summary::{Comparison, Row, SizeSummary, TokenSource, Verdict};
+use crate::tally::RECALL;
+
+/// Above this share of episodes decided by unjudged calls the labels need work.
+const UNJUDGED_ALLOWED: f64 = 0.02;
+
+/// Notes of one size.
+pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
+    let rows = &size.rows;
+    let mut notes = Vec::new();
+    notes.extend(rows.iter().flat_map(|row| not_runnable(input, size, row)));
+    notes.extend(subsets(input, rows));
+    notes.extend(rows.iter().filter_map(outcomes));
+    notes.extend(outside_retrieval(rows));
+    let unanswerable = rows.iter().map(|row| row.unanswerable).max().unwrap_or(0);
+    if unanswerable > 0 {
+        let queries = plural(unanswerable, "query", "queries");
+        notes.push(format!(
+            "{queries} unanswerable for the actor: no member of a required group in the view; scored as no-tool"
+        ));
+    }
+    notes.extend(tokens(rows));
+    notes.extend(rows.iter().filter_map(effort));
+    let guesses: Vec<_> =
+        rows.iter().filter(|row| row.guesses > 0).map(|row| format!("{} {}", row.strategy, row.guesses)).collect();
+    if !guesses.is_empty() {
+        notes.push(format!(
+            "guesses (calls without the definition in sight): {}; in `exposed` they count as defined",
+            guesses.join(", ")
+        ));
+    }
+    notes.extend(checks(rows));
+    notes.extend(differences(rows));
+    notes
+}
+
+/// One line per reason, with what is known of the prompt and of the limit.
+fn not_runnable(input: &Input<'_>, size: &SizeSummary, row: &Row) -> Vec<String> {
+    let reasons = row.outcomes.iter().filter_map(|(outcome, count)| {
+        let reason = outcome.strip_prefix("not_runnable(")?.strip_suffix(')')?;
+        let profile = input.manifest.endpoint.as_ref().map(|endpoint| &endpoint.profile);
+        let prompt = row.prompt_estimate.map(|tokens| format!("about {} tokens", short(tokens as f64)));
+        let why = match reason {
+            "context" => {
+                let limit = profile.and_then(|profile| profile.context_tokens);
+                let limit = limit.map(|limit| format!("the context holds {}", grouped(limit)));
+                [prompt, limit]
+            }
+            "tool_limit" => {
+                let tools = row.prompt_estimate.map(|_| format!("{} tools", grouped(u64::from(size.size))));
+                let limit = profile.and_then(|profile| profile.max_tools);
+                [tools, limit.map(|limit| format!("the endpoint takes {}", grouped(limit as u64)))]
+            }
+            _ => [None, None],
+        };
+        let why: Vec<String> = why.into_iter().flatten().collect();
+        let colon = if why.is_empty() { "" } else { ": " };
+        let (label, planned) = (&row.strategy, grouped(row.planned));
+        Some(format!("{label}: {} of {planned} not runnable ({reason}){colon}{}", grouped(*count), why.join(", ")))
+    });
+    reasons.collect()
+}
+
+/// Strategies compared on the same subset share a line.
+fn subsets(input: &Input<'_>, rows: &[Row]) -> Vec<String> {
+    let Some(reference) = &input.manifest.reference else { return Vec::new() };
+    let mut lines: Vec<((u64, u64, u64), String)> = Vec::new();
+    for row in rows {
+        let Some(both) = row.comparison.as_ref().and_then(|comparison| comparison.both_run) else { continue };
+        let same = (both.pairs, both.of, both.reference_rate.to_bits());
+        let own = format!("{} {}", row.strategy, percent(both.rate));
+        match lines.iter_mut().find(|(key, _)| *key == same) {
+            Some((_, line)) => line.push_str(&format!(", {own}")),
+            None => lines.push((
+                same,
+                format!(
+                    "where both run (a selected subset, {} of {}): {reference} {}, {own}",
+                    grouped(both.pairs),
+                    grouped(both.of),
+                    percent(both.reference_rate)
+                ),
+            )),
+        }
+    }
+    lines.into_iter().map(|(_, line)| line).collect()
+}
+
+/// Every outcome but `completed` and `not_runnable`, which has its own line.
+fn outcomes(row: &Row) -> Option<String> {
+    let worst = |outcome: &str| outcome.starts_with("failed(") || outcome.starts_with("limit(");
+    let listed = |test: &dyn Fn(&str) -> bool| -> Vec<String> {
+        let chosen = row.outcomes.iter().filter(|(outcome, _)| test(outcome));
+        chosen.map(|(outcome, count)| format!("{} {outcome}", grouped(*count))).collect()
+    };
+    let mut at_worst = listed(&worst);
+    if row.missing > 0 {
+        at_worst.push(format!("{} missing", grouped(row.missing)));
+    }
+    let rest = listed(&|outcome| !worst(outcome) && outcome != "completed" && !outcome.starts_with("not_runnable("));
+    let at_worst = (!at_worst.is_empty()).then(|| format!("{}, at the worst value and in n", at_worst.join(", ")));
+    let rest = (!rest.is_empty()).then(|| format!("{}, no success", rest.join(", ")));
+    let parts: Vec<String> = at_worst.into_iter().chain(rest).collect();
+    (!parts.is_empty()).then(|| format!("{}: {}", row.strategy, parts.join("; ")))
+}
+
+/// Counts that a reader looks for even where they are 0.
+fn checks(rows: &[Row]) -> Option<String> {
+    let driven = || rows.iter().filter(|row| row.drives_model);
+    let sum = |value: fn(&Row) -> u64| driven().map(value).sum::<u64>();
+    let planned = sum(|row| row.planned);
+    (planned > 0).then(|| {
+        format!(
+            "leaks: {}, truncation suspected: {}, episodes decided by a call to an unjudged tool: {} %",
+            grouped(sum(|row| row.leaks)),
+            grouped(sum(|row| row.truncation_suspected)),
+            percent(sum(|row| row.hinges_on_unjudged) as f64 / planned as f64)
+        )
+    })
+}
+
+fn outside_retrieval(rows: &[Row]) -> Option<String> {
+    let retrieval = rows.iter().find_map(|row| row.retrieval.as_ref())?;
+    (retrieval.no_tool > 0).then(|| {
+        format!(
+            "retrieval means are over the {} that need a tool; {} need none",
+            plural(retrieval.n, "episode", "episodes"),
+            grouped(retrieval.no_tool)
+        )
+    })
+}
+
+fn tokens(rows: &[Row]) -> Vec<String> {
+    let of = |source| {
+        let rows = rows.iter().filter(move |row| row.tokens.is_some_and(|tokens| tokens.source == source));
+        rows.map(|row| row.strategy.as_str()).collect::<Vec<_>>()
+    };
+    let mut notes = Vec::new();
+    if !of(TokenSource::Estimated).is_empty() {
+        notes.push(format!("~ tokens estimated with {TOKENIZER}: the endpoint did not report them"));
+    }
+    let mixed = of(TokenSource::Mixed);
+    if !mixed.is_empty() {
+        let mixed = mixed.join(", ");
+        notes.push(format!(
+            "mixed: some episodes of {mixed} reported tokens and some did not; the two are never added up"
+        ));
+    }
+    notes
+}
+
+fn effort(row: &Row) -> Option<String> {
+    let asked = row.effort?.episodes;
+    (asked < row.planned).then(|| {
+        format!(
+            "{}: turns, waste and tokens per query over the {} of {} episodes in which the model answered",
+            row.strategy,
+            grouped(asked),
+            grouped(row.planned)
+        )
+    })
+}
+
+fn differences(rows: &[Row]) -> Option<String> {
+    let comparisons: Vec<&Comparison> = rows.iter().filter_map(|row| row.comparison.as_ref()).collect();
+    let queries = comparisons.iter().map(|comparison| comparison.pairs).max()?;
+    let shown = comparisons.iter().filter_map(|comparison| comparison.smallest_difference);
+    let (least, most) = shown.fold((f64::INFINITY, 0.0_f64), |(least, most), d| (least.min(d), most.max(d)));
+    let nothing = comparisons.iter().any(|comparison| comparison.smallest_difference.is_none());
+    let size = match (percent(least), percent(most)) {
+        _ if most == 0.0 => format!("none: {} are too few", plural(queries, "pair", "pairs")),
+        (least, most) if least == most => format!("{most} points"),
+        (least, most) => format!("{least} to {most} points, by comparison"),
+    };
+    let partly = if nothing && most > 0.0 { "; for some comparisons none" } else { "" };
+    let alpha = ALPHA / comparisons.len() as f64;
+    Some(format!(
+        "smallest difference this run could show: {size}{partly} (80 % power, alpha {ALPHA} / {} = {alpha:.3}); intervals are 95 % and \
+         unadjusted, p is Holm-adjusted",
+        comparisons.len()
+    ))
+}
+
+/// What a reader must know before any number.
+pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let rows = || sizes.iter().flat_map(|size| size.rows.iter().map(move |row| (size.size, row)));
+    for (size, row) in rows().filter(|(_, row)| row.leaks > 0) {
+        warnings.push(format!(
+            "LEAK: {} showed the model {} of tools outside the actor's view at {} tools; this must be 0, do not use the run",
+            row.strategy,
+            plural(row.leaks, "trace", "traces"),
+            grouped(u64::from(size))
+        ));
+    }
+    for (size, row) in rows().filter(|(_, row)| row.truncation_suspected > 0) {
+        warnings.push(format!(
+            "truncation suspected in {} of {} at {} tools: the endpoint seems to have cut the prompt silently",
+            plural(row.truncation_suspected, "episode", "episodes"),
+            row.strategy,
+            grouped(u64::from(size))
+        ));
+    }
+    for (size, row) in rows() {
+        let share = row.hinges_on_unjudged as f64 / row.planned.max(1) as f64;
+        if share > UNJUDGED_ALLOWED {
+            warnings.push(format!(
+                "calls to unjudged tools decided {} % of the episodes of {} at {} tools (above 2 %): judge them before trusting \
+                 the difference",
+                percent(share),
+                row.strategy,
+                grouped(u64::from(size))
+            ));
+        }
+    }
+    let (planned, missing) = rows().fold((0, 0), |(p, m), (_, row)| (p + row.planned, m + row.missing));
+    if missing > 0 {
+        let how = input.manifest.finish.as_ref().map_or("not finished", |finish| finish.how.as_str());
+        warnings.push(format!(
+            "{} of {} planned episodes are missing and count as the worst value (the run is {how})",
+            grouped(missing),
+            grouped(planned)
+        ));
+    }
+    warnings
+}
+
+/// Says who came out best at the largest size, and whether the difference to the reference is shown.
+pub(crate) fn closing(input: &Input<'_>, sizes: &[SizeSummary]) -> String {
+    let Some(size) = sizes.last() else { return "nothing was planned".to_owned() };
+    let by_success = size.rows.iter().any(|row| row.success.is_some());
+    let value = |row: &Row| if by_success { row.success.map(|success| success.rate) } else { row.retrieved(RECALL) };
+    let measure = if by_success { "success" } else { RECALL };
+    let scored: Vec<(&Row, f64)> = size.rows.iter().filter_map(|row| Some((row, value(row)?))).collect();
+    let best = scored.iter().map(|(_, value)| *value).fold(0.0, f64::max);
+    let at = format!("at {} tools", grouped(u64::from(size.size)));
+    if best <= 0.0 {
+        return format!("{at} no strategy had any {measure}");
+    }
+    let leaders: Vec<&Row> = scored.iter().filter(|(_, value)| best - value < 1e-12).map(|(row, _)| *row).collect();
+    let names: Vec<&str> = leaders.iter().map(|row| row.strategy.as_str()).collect();
+    let n = leaders[0].success.map_or(leaders[0].retrieval.as_ref().map_or(0, |r| r.n), |success| success.share.of);
+    let lead = format!("{at}: highest {measure} {} % by {} (n = {})", percent(best), names.join(" and "), grouped(n));
+    let reference = input.manifest.reference.as_deref();
+    let comparisons: Vec<(&Row, &Comparison)> = size
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.comparison.as_ref()?)))
+        .filter(|(_, c)| c.measure == measure)
+        .collect();
+    if comparisons.is_empty() {
+        return format!("{lead}; no difference was tested");
+    }
+    if comparisons.iter().all(|(_, comparison)| comparison.verdict == Verdict::NotShown) {
+        return format!(
+            "{lead}; no difference to {} is shown: too small to rank",
+            reference.unwrap_or("the reference")
+        );
+    }
+    let reference = reference.unwrap_or("the reference");
+    if names.contains(&reference) {
+        let worse = comparisons.iter().filter(|(_, comparison)| comparison.verdict == Verdict::Worse);
+        let worse: Vec<&str> = worse.map(|(row, _)| row.strategy.as_str()).collect();
+        return format!("{lead}, the reference; shown to be worse: {}", worse.join(", "));
+    }
+    let Some((_, comparison)) = comparisons.iter().find(|(row, _)| row.strategy == names[0]) else {
+        return format!("{lead}; its difference to {reference} was not tested");
+    };
+    let difference = format!(
+        "{} points [{}, {}]",
+        points(comparison.difference),
+        points(comparison.interval.lower),
+        points(comparison.interval.upper)
+    );
+    match comparison.verdict {
+        Verdict::Better => format!("{lead}; shown to be better than {reference}: {difference}"),
+        Verdict::Worse | Verdict::NotShown => {
+            format!("{lead}; its difference to {reference}, {difference}, is not shown")
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What a reader needs to judge or repeat a run, from its manifest.
+
+use harness::run::manifest::{Manifest, OrderKind};
+use harness::tokens::TOKENIZER;
+use serde::Serialize;
+
+use crate::format::grouped;
+use crate::summary::StrategySettings;
+
+/// Name and value, in the order in which they are printed.
+pub(crate) fn settings(manifest: &Manifest) -> Vec<(&'static str, String)> {
+    let (selection, loop_settings) = (&manifest.selection, &manifest.settings);
+    let queries = if selection.sampled {
+        format!("{} sampled of {}", grouped(selection.queries as u64), grouped(selection.of as u64))
+    } else {
+        grouped(selection.queries as u64)
+    };
+    let mut settings = vec![
+        ("dataset", dataset_name(manifest)),
+        ("split", selection.split.clone()),
+        ("queries", if selection.scaling_only { format!("{queries}, valid at every size") } else { queries }),
+        ("model", "none".to_owned()),
+    ];
+    if let Some(endpoint) = &manifest.endpoint {
+        let profile = &endpoint.profile;
+        settings[3].1.clone_from(&profile.model);
+        settings.push(("protocol", word(&profile.protocol)));
+        let known = |limit: Option<u64>| limit.map_or_else(|| "unknown".to_owned(), grouped);
+        settings.push(("context", known(profile.context_tokens)));
+        settings.push(("tool limit", known(profile.max_tools.map(|tools| tools as u64))));
+        settings.push(("mode", word(&loop_settings.mode)));
+        settings.push(("wording", word(&loop_settings.wording)));
+        settings.push(("temperature", loop_settings.temperature.to_string()));
+        settings.push(("turns at most", loop_settings.max_turns.to_string()));
+        settings.push(("output at most", grouped(u64::from(loop_settings.max_output_tokens))));
+        settings.push((
+            "order",
+            match manifest.order.kind {
+                OrderKind::Blocked => format!("blocked ({})", manifest.order.orders),
+                OrderKind::Fixed => "fixed".to_owned(),
+            },
+        ));
+        settings.push(("tokenizer of estimates", TOKENIZER.to_owned()));
+        let served = manifest.finish.as_ref().map(|finish| finish.served_models.join(", "));
+        settings.extend(served.filter(|models| !models.is_empty()).map(|models| ("answered by", models)));
+    }
+    settings.push(("seed", manifest.seed.to_string()));
+    settings.push(("repeats", manifest.repeats.to_string()));
+    settings
+}
+
+/// Where, when and from what the run was made: for the report file, too long for a terminal.
+pub(crate) fn provenance(manifest: &Manifest) -> Vec<(&'static str, String)> {
+    let mut provenance = vec![
+        ("dataset digest", manifest.dataset.digest.short().to_owned()),
+        ("licence of the dataset", manifest.dataset.licence.clone()),
+        ("toolgauge", manifest.toolgauge.clone()),
+        ("started", manifest.started.clone()),
+        ("host", manifest.host.clone()),
+    ];
+    if let Some(finish) = &manifest.finish {
+        provenance.push(("ended", format!("{}, {}", finish.at, finish.how)));
+        provenance.push(("failed attempts", finish.failed_attempts.to_string()));
+        provenance.push(("possibly billed requests", finish.possibly_billed.to_string()));
+    }
+    provenance
+}
+
+/// Name and revision.
+pub(crate) fn dataset_name(manifest: &Manifest) -> String {
+    format!("{} {}", manifest.dataset.name, manifest.dataset.revision)
+}
+
+pub(crate) fn strategies(manifest: &Manifest) -> Vec<StrategySettings> {
+    let strategy = |info: &harness::run::manifest::StrategyInfo| StrategySettings {
+        label: info.label.clone(),
+        kind: info.meta.kind.clone(),
+        version: info.meta.version,
+        params: info.meta.params.to_string(),
+    };
+    manifest.strategies.iter().map(strategy).collect()
+}
+
+/// The word that a plain enum has in JSON.
+fn word(value: &impl Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}

@@ -1,0 +1,4 @@
+//! Reports of hand-made runs.
+
+mod fixture;
+mod tables;
