@@ -26,14 +26,18 @@ fi
 cargo build --quiet --package toolgauge-cli
 
 # Runs a plan, or goes on with it: the first call writes it, later ones reuse it.
-#   $1 folder, the rest: arguments of the first call
+#   $1 folder, $2 experiment file, the rest: flags of both
 run_or_resume() {
     folder=$1
-    shift
+    experiment=$2
+    shift 2
     if [ -f "$folder/manifest.json" ]; then
-        "$gauge" run --resume "$folder"
+        "$gauge" run --resume "$folder" "$@"
     else
-        "$gauge" run --out "$folder" "$@"
+        case "$experiment" in
+            *model*) "$gauge" run --config "$experiment" --out "$folder" --budget "$budget" "$@" ;;
+            *) "$gauge" run --config "$experiment" --out "$folder" "$@" ;;
+        esac
     fi
 }
 
@@ -43,31 +47,25 @@ if [ "$fresh" = yes ]; then
 fi
 
 say "Retrieval alone, no model:"
-run_or_resume "$retrieval" --name eval-retrieval --dataset datasets/data/atlas --strategies random,bm25,bm25:words.stem=true \
-    --reference bm25
-
-strategies=oracle,eager,bm25-llm:k=5,skill-pick:max_skills=1:bodies=false
-common="--dataset datasets/data/atlas --sizes 150 --strategies $strategies --reference bm25-llm:k=5 --budget $budget"
+run_or_resume "$retrieval" scripts/eval-retrieval.toml
 
 if [ -n "${OPENAI_BASE_URL:-}" ] && [ -n "${TOOLGAUGE_MODEL:-}" ]; then
     folder=runs/eval-$(printf '%s %s' "$OPENAI_BASE_URL" "$TOOLGAUGE_MODEL" | cksum | cut -d' ' -f1)
-    say "With $TOOLGAUGE_MODEL at the endpoint in OPENAI_BASE_URL, at most 500,000 tokens:"
-    # shellcheck disable=SC2086
-    run_or_resume "$folder" --name eval-hosted $common --max-tokens 500000
+    say "With $TOOLGAUGE_MODEL at the endpoint in OPENAI_BASE_URL, at most ${TOOLGAUGE_MAX_TOKENS:-500000} tokens:"
+    run_or_resume "$folder" scripts/eval-model.toml --max-tokens "${TOOLGAUGE_MAX_TOKENS:-500000}"
 else
     folder=runs/eval-local
     # A plan whose answers are all stored needs no server.
     if [ -f "$folder/manifest.json" ] && grep -q '"how": "complete"' "$folder/manifest.json"; then
         say "With the local model (stored answers; --fresh measures again):"
         "$gauge" run --resume "$folder" --offline
+    elif [ -f "$folder/manifest.json" ]; then
+        say "With the local model (going on with an unfinished run):"
+        python3 scripts/local_model.py with -- "$gauge" run --resume "$folder"
     else
         say "With a local model:"
-        if [ -f "$folder/manifest.json" ]; then
-            python3 scripts/local_model.py with -- "$gauge" run --resume "$folder"
-        else
-            # shellcheck disable=SC2086
-            python3 scripts/local_model.py with -- "$gauge" run --out "$folder" --name eval-local $common
-        fi
+        python3 scripts/local_model.py with -- \
+            "$gauge" run --config scripts/eval-model.toml --out "$folder" --budget "$budget"
     fi
 fi
 

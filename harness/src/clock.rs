@@ -1,4 +1,4 @@
-//! The only place that reads a clock. Times never enter a key, a table or an order.
+//! Time of day and elapsed time. Neither ever enters a key, a table or an order.
 
 use std::time::Instant;
 

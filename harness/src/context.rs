@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 
 use crate::catalogue::View;
-use crate::chat::{ChatReply, ChatRequest, Message};
+use crate::chat::{ChatReply, ChatRequest, Message, ToolDef};
 use crate::clock::Stopwatch;
 use crate::conversation::{Sampling, inner_arguments, inner_request};
 use crate::episode::{Exposure, Level, RANKED_DEPTH, ScoredTool, SearchRecord, Span, Split, Timing, Turn, TurnTiming};
@@ -100,6 +100,9 @@ impl<'e> EpisodeCx<'e> {
         for message in messages {
             self.count_leaks(&message.text());
         }
+        if let Ask::Function { function } = ask {
+            self.count_leaks_in_tool(function);
+        }
         let protocol = self.gateway.profile().protocol;
         let request = inner_request(protocol, self.sampling, messages, ask);
         let definitions_tokens = request.tools.iter().map(tokens::count_json).sum();
@@ -158,6 +161,11 @@ impl<'e> EpisodeCx<'e> {
     /// Counts names of tools outside the view in words that the strategy wrote.
     pub(crate) fn count_leaks(&mut self, text: &str) {
         self.record.leaks += self.toolbox.leaks_in(text, self.query).count() as u32;
+    }
+
+    /// The same in a tool of the strategy itself, its parameters included.
+    pub(crate) fn count_leaks_in_tool(&mut self, tool: &ToolDef) {
+        self.count_leaks(&format!("{} {}", tool.description, tool.parameters));
     }
 
     /// Sends a request and records the generation. `split` is the estimate of its prompt.

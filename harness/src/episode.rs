@@ -31,7 +31,7 @@ pub fn rank(scored: &mut [ScoredTool]) {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Outcome {
     Completed,
-    /// The strategy chose nothing and there was nothing to show the model.
+    /// Nothing came of the generation: the server refused what the model wrote.
     NoSelection,
     /// The request would not fit or is not accepted; decided before sending where the profile knows.
     NotRunnable {

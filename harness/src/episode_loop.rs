@@ -1,4 +1,4 @@
-//! The one loop that every strategy runs in (MEASURING.md, "The episode loop").
+//! The one loop that every strategy runs in (METHODOLOGY.md, "The episode loop").
 //!
 //! A call is answered by a receipt that does not depend on the labels; the episode ends at the first generation without a
 //! call, or at a limit; never because the right tool was called.
@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::arguments::Validators;
-use crate::catalogue::Catalogue;
 use crate::chat::ToolDef;
 use crate::clock::Stopwatch;
 use crate::context::EpisodeCx;
@@ -73,7 +72,6 @@ pub struct LoopSettings {
 
 /// What all episodes of one strategy on one view share.
 pub struct Stage<'s> {
-    pub catalogue: &'s Catalogue,
     pub validators: &'s Validators,
     pub toolbox: &'s Toolbox,
     pub prepared: &'s dyn Prepared,
@@ -227,12 +225,12 @@ async fn converse(
         query: cast.query,
     };
     let core: Vec<ToolId> = stage.toolbox.view.core().map(|tool| tool.id.clone()).collect();
+    define(stage, cx, &mut talk, &core)?;
     for tool in offer.own {
-        cx.count_leaks(&tool.description);
+        cx.count_leaks_in_tool(&tool);
         let tokens = tokens::count_json(&tool);
         talk.define(tool, tokens);
     }
-    define(stage, cx, &mut talk, &core)?;
     define(stage, cx, &mut talk, &offer.tools)?;
     for _ in 0..stage.settings.max_turns {
         if let Some(max) = stage.settings.max_episode_tokens
@@ -336,8 +334,11 @@ fn answer_catalogue(stage: &Stage<'_>, cx: &EpisodeCx<'_>, talk: &mut Talk<'_>, 
     let tool = stage.toolbox.resolve(&call.name).cloned();
     let verdict = match &tool {
         None => {
-            let exists = stage.catalogue.tools.iter().any(|tool| tool.name() == call.name);
-            if exists { Verdict::Ungranted } else { Verdict::UnknownName }
+            if stage.toolbox.is_ungranted(&call.name) {
+                Verdict::Ungranted
+            } else {
+                Verdict::UnknownName
+            }
         }
         Some(tool) => match &call.arguments {
             Err((error, _)) => Verdict::InvalidArguments { error: error.clone() },

@@ -13,7 +13,7 @@ use crate::endpoint::{EndpointError, ErrorKind, Route, Transport};
 use crate::episode::{LimitKind, NotRunnable};
 use crate::ids::Digest;
 use crate::store::log::LogError;
-use crate::store::responses::{FailedAttempt, Request, Response, ResponseStore};
+use crate::store::responses::{FailedAttempt, Refusal, Request, Response, ResponseStore, Stored};
 use crate::tokens;
 use crate::usage::{Price, Usage};
 
@@ -115,7 +115,7 @@ impl Gateway {
             in_flight: Mutex::default(),
             stopping: false.into(),
         };
-        for (key, response) in gateway.store.responses() {
+        for (key, response) in gateway.store.responses().into_iter().filter(|(_, response)| !response.replayed) {
             gateway.spend(&response.body, || gateway.store.request(&key).map(|request| request.body));
         }
         gateway
@@ -165,7 +165,7 @@ impl Gateway {
         Ok(answer.map(vectors))
     }
 
-    /// MEASURING, outcomes: estimate + 5 % + max output > context.
+    /// METHODOLOGY.md, outcomes: estimate + 5 % + max output > context.
     fn check_limits(&self, request: &ChatRequest, prompt_tokens: u64) -> Result<(), AskError> {
         let not_runnable = |why, detail| Err(AskError::NotRunnable { why, detail });
         if let Some(max) = self.profile.max_tools
@@ -188,8 +188,8 @@ impl Gateway {
     async fn ask(&self, route: Route, body: Value, repeat: u32) -> Result<Answer<Value>, AskError> {
         let request = Request { route: route.to_string(), endpoint: self.profile.id.clone(), repeat, body };
         let key = request.key();
-        if let Some(answer) = self.stored(&key) {
-            return Ok(answer);
+        if let Some(known) = self.stored(&key, &request).await? {
+            return known;
         }
         // Two episodes may need the same answer at once; the second waits for the first instead of asking again.
         let turn = {
@@ -197,25 +197,36 @@ impl Gateway {
             in_flight.entry(key.clone()).or_default().clone()
         };
         let _turn = turn.lock().await;
-        let result = match self.stored(&key) {
-            Some(answer) => Ok(answer),
+        let result = match self.stored(&key, &request).await? {
+            Some(known) => known,
             None => self.send(route, &request, &key).await,
         };
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         result
     }
 
-    fn stored(&self, key: &Digest) -> Option<Answer<Value>> {
-        let stores = std::iter::once(&self.store).chain(&self.cassettes);
-        let response = stores.filter_map(|store| store.get(key)).next()?;
-        Some(Answer {
-            key: key.clone(),
-            reply: response.body,
-            latency_ms: response.latency_ms,
-            backoff_ms: response.failed.iter().map(|attempt| attempt.wait_ms).sum(),
-            attempts: 1 + response.failed.len() as u32,
-            stored: true,
-        })
+    /// What this run or a recording knows; a recording's answer becomes the run's own, so that the run is whole by itself.
+    async fn stored(&self, key: &Digest, request: &Request) -> Result<Option<Known>, AskError> {
+        let mut known = self.store.stored(key);
+        if known.is_none()
+            && let Some(recorded) = self.cassettes.iter().find_map(|cassette| cassette.stored(key))
+        {
+            self.store.adopt(key, request, recorded.clone(), now_utc()).await?;
+            known = Some(recorded);
+        }
+        Ok(known.map(|known| match known {
+            Stored::Refusal(Refusal { error, attempts }) => {
+                Err(AskError::Endpoint(EndpointFailure { error, attempts }))
+            }
+            Stored::Response(response) => Ok(Answer {
+                key: key.clone(),
+                reply: response.body,
+                latency_ms: response.latency_ms,
+                backoff_ms: response.failed.iter().map(|attempt| attempt.wait_ms).sum(),
+                attempts: 1 + response.failed.len() as u32,
+                stored: true,
+            }),
+        }))
     }
 
     async fn send(&self, route: Route, request: &Request, key: &Digest) -> Result<Answer<Value>, AskError> {
@@ -232,7 +243,8 @@ impl Gateway {
         match with_retries(transport.as_ref(), route, &request.body, &self.policy, seed, &mut |_| {}).await {
             Ok(answered) => {
                 let failed: Vec<_> = answered.attempts.iter().map(failed_attempt).collect();
-                let response = Response { body: answered.value, latency_ms: answered.latency_ms, failed };
+                let response =
+                    Response { body: answered.value, latency_ms: answered.latency_ms, failed, replayed: false };
                 self.spend(&response.body, || Some(request.body.clone()));
                 self.store.answer(key, response.clone(), now_utc()).await?;
                 Ok(Answer {
@@ -246,6 +258,11 @@ impl Gateway {
             }
             Err((error, attempts)) => {
                 let count = attempts.len() as u32;
+                if error.kind.is_refusal() {
+                    let refusal = Refusal { error: error.clone(), attempts: count };
+                    self.store.refuse(key, refusal, now_utc()).await?;
+                    return Err(AskError::Endpoint(EndpointFailure { error, attempts: count }));
+                }
                 self.store.give_up(key, attempts.iter().map(failed_attempt).collect(), now_utc()).await?;
                 Err(AskError::Endpoint(EndpointFailure { error, attempts: count }))
             }
@@ -280,6 +297,9 @@ impl Gateway {
         }
     }
 }
+
+/// An answer or a refusal that need not be asked for.
+type Known = Result<Answer<Value>, AskError>;
 
 impl<T> Answer<T> {
     fn map<U>(self, reply: U) -> Answer<U> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use crate::catalogue::{Catalogue, View};
+use crate::catalogue::{Actor, Catalogue, View};
 use crate::chat::ToolDef;
 use crate::endpoint::Aliases;
 use crate::endpoint::NameRule;
@@ -18,15 +18,24 @@ pub struct Toolbox {
     aliases: Aliases,
     definitions: HashMap<ToolId, OnceLock<(ToolDef, u64)>>,
     hidden_names: Vec<String>,
+    ungranted_names: BTreeSet<String>,
 }
 
 impl Toolbox {
     /// `reserved` are wire names taken by the strategy's own tools.
-    pub fn new(catalogue: &Catalogue, view: Arc<View>, rule: NameRule, reserved: &[&str]) -> Self {
+    pub fn new(catalogue: &Catalogue, actor: &Actor, view: Arc<View>, rule: NameRule, reserved: &[&str]) -> Self {
         let aliases = Aliases::new(view.tools().iter().map(|tool| &tool.id), rule, reserved);
         let definitions = view.tools().iter().map(|tool| (tool.id.clone(), OnceLock::new())).collect();
         let hidden_names = hidden_names(catalogue, &view);
-        Self { view, aliases, definitions, hidden_names }
+        let ungranted = catalogue.tools.iter().filter(|tool| !actor.may_call(tool));
+        let ungranted_names = ungranted.map(|tool| tool.name().to_owned()).collect();
+        Self { view, aliases, definitions, hidden_names, ungranted_names }
+    }
+
+    /// Some tool of the catalogue has this name and the actor may not call it. A tool that the catalogue's size leaves out is
+    /// no such tool: at that size it does not exist.
+    pub fn is_ungranted(&self, name: &str) -> bool {
+        self.ungranted_names.contains(name)
     }
 
     /// The name a model uses for the tool.

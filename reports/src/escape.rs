@@ -26,20 +26,25 @@ fn hidden(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Text inside a Markdown paragraph or table cell: no markup, no HTML, no link, no mention of anybody.
+/// Text inside a Markdown paragraph or table cell: no markup, no HTML, no link, no mention of anybody. Escapes no more than it
+/// must, because the page is read as it is, too.
 pub(crate) fn markdown(text: &str) -> String {
     let text = visible(text);
     let mut out = String::with_capacity(text.len() + 8);
     for (at, c) in text.char_indices() {
+        let word_before = text[..at].ends_with(char::is_alphanumeric);
+        let rest = &text[at + c.len_utf8()..];
         match c {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
-            '@' => out.push_str("&#64;"),
-            // A whole address would become a link by itself.
-            ':' if text[at..].starts_with("://") => out.push_str("&#58;"),
+            // A whole address would become a link by itself, and a name behind an @ would be called.
+            ':' if rest.starts_with("//") => out.push_str("&#58;"),
             '.' if text[..at].to_ascii_lowercase().ends_with("www") => out.push_str("&#46;"),
-            '|' | '`' | '*' | '_' | '[' | ']' | '~' | '\\' | '#' | '$' | '!' => out.extend(['\\', c]),
+            '@' if !word_before => out.push_str("&#64;&#8203;"),
+            '_' if word_before && rest.starts_with(char::is_alphanumeric) => out.push(c),
+            ']' if rest.starts_with(['(', '[', ':']) => out.push_str("\\]"),
+            '|' | '`' | '*' | '_' | '~' | '\\' | '#' | '$' => out.extend(['\\', c]),
             _ => out.push(c),
         }
     }
@@ -69,9 +74,11 @@ mod tests {
     #[test]
     fn markdown_stays_text() {
         assert_eq!(markdown("a|b`c`<img src=x>&"), "a\\|b\\`c\\`&lt;img src=x&gt;&amp;");
-        assert_eq!(markdown("[x](http://e.org) @you"), "\\[x\\](http&#58;//e.org) &#64;you");
+        assert_eq!(markdown("![x](http://e.org) @you"), "![x\\](http&#58;//e.org) &#64;&#8203;you");
         assert_eq!(markdown("&#47; www.e.org"), "&amp;\\#47; www&#46;e.org");
-        assert_eq!(markdown("snake_case\n# no heading"), "snake\\_case\\\\u{a}\\# no heading");
+        assert_eq!(markdown("_a_ **b** ~1 ~2"), "\\_a\\_ \\*\\*b\\*\\* \\~1 \\~2");
+        assert_eq!(markdown("# no heading\n[a]: b"), "\\# no heading\\\\u{a}[a\\]: b");
+        assert_eq!(markdown("recall@5 of no_tool [95 % CI]"), "recall@5 of no_tool [95 % CI]");
     }
 
     #[test]

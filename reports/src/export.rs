@@ -26,7 +26,7 @@ fn texts(cell: &Cell<'_>) -> [String; 9] {
         cell.kind().as_str().to_owned(),
         of(&|score| score.language.clone()),
         cell.score.map_or_else(|| "missing".to_owned(), |score| score.outcome.clone()),
-        of(&|score| word(&score.token_source)),
+        cell.score.filter(|score| score.turns() > 0).map(|score| word(&score.token_source)).unwrap_or_default(),
         of(&|score| score.stages.iter().map(word).collect::<Vec<_>>().join(" ")),
     ]
 }

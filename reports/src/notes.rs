@@ -11,6 +11,9 @@ use crate::tally::RECALL;
 /// Above this share of episodes decided by unjudged calls the labels need work.
 const UNJUDGED_ALLOWED: f64 = 0.02;
 
+/// The strategy that is handed the labels.
+const ORACLE: &str = "oracle";
+
 /// Notes of one size.
 pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
     let rows = &size.rows;
@@ -32,7 +35,7 @@ pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
         rows.iter().filter(|row| row.guesses > 0).map(|row| format!("{} {}", row.strategy, row.guesses)).collect();
     if !guesses.is_empty() {
         notes.push(format!(
-            "guesses (calls without the definition in sight): {}; in `exposed` they count as defined",
+            "guesses (calls without the definition in sight): {}; under exposed they count as defined",
             guesses.join(", ")
         ));
     }
@@ -77,7 +80,7 @@ fn subsets(input: &Input<'_>, rows: &[Row]) -> Vec<String> {
         let same = (both.pairs, both.of, both.reference_rate.to_bits());
         let own = format!("{} {}", row.strategy, percent(both.rate));
         match lines.iter_mut().find(|(key, _)| *key == same) {
-            Some((_, line)) => line.push_str(&format!(", {own}")),
+            Some((_, line)) => line.extend([", ", &own]),
             None => lines.push((
                 same,
                 format!(
@@ -231,13 +234,18 @@ pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary]) -> Vec<String> 
     warnings
 }
 
-/// Says who came out best at the largest size, and whether the difference to the reference is shown.
+/// Says who came out best at the largest size, and whether the difference to the reference is shown. The oracle knows the
+/// labels: it is the ceiling, not a contender.
 pub(crate) fn closing(input: &Input<'_>, sizes: &[SizeSummary]) -> String {
     let Some(size) = sizes.last() else { return "nothing was planned".to_owned() };
     let by_success = size.rows.iter().any(|row| row.success.is_some());
     let value = |row: &Row| if by_success { row.success.map(|success| success.rate) } else { row.retrieved(RECALL) };
     let measure = if by_success { "success" } else { RECALL };
-    let scored: Vec<(&Row, f64)> = size.rows.iter().filter_map(|row| Some((row, value(row)?))).collect();
+    let contends = |row: &Row| {
+        !input.manifest.strategies.iter().any(|info| info.label == row.strategy && info.meta.kind == ORACLE)
+    };
+    let rows = || size.rows.iter().filter(|row| contends(row));
+    let scored: Vec<(&Row, f64)> = rows().filter_map(|row| Some((row, value(row)?))).collect();
     let best = scored.iter().map(|(_, value)| *value).fold(0.0, f64::max);
     let at = format!("at {} tools", grouped(u64::from(size.size)));
     if best <= 0.0 {
@@ -248,12 +256,8 @@ pub(crate) fn closing(input: &Input<'_>, sizes: &[SizeSummary]) -> String {
     let n = leaders[0].success.map_or(leaders[0].retrieval.as_ref().map_or(0, |r| r.n), |success| success.share.of);
     let lead = format!("{at}: highest {measure} {} % by {} (n = {})", percent(best), names.join(" and "), grouped(n));
     let reference = input.manifest.reference.as_deref();
-    let comparisons: Vec<(&Row, &Comparison)> = size
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, row.comparison.as_ref()?)))
-        .filter(|(_, c)| c.measure == measure)
-        .collect();
+    let comparisons: Vec<(&Row, &Comparison)> =
+        rows().filter_map(|row| Some((row, row.comparison.as_ref()?))).filter(|(_, c)| c.measure == measure).collect();
     if comparisons.is_empty() {
         return format!("{lead}; no difference was tested");
     }
@@ -280,8 +284,7 @@ pub(crate) fn closing(input: &Input<'_>, sizes: &[SizeSummary]) -> String {
     );
     match comparison.verdict {
         Verdict::Better => format!("{lead}; shown to be better than {reference}: {difference}"),
-        Verdict::Worse | Verdict::NotShown => {
-            format!("{lead}; its difference to {reference}, {difference}, is not shown")
-        }
+        Verdict::Worse => format!("{lead}; shown to be worse than {reference}: {difference}"),
+        Verdict::NotShown => format!("{lead}; its difference to {reference}, {difference}, is not shown"),
     }
 }

@@ -6,7 +6,7 @@ use harness::dataset::Kind;
 use harness::metric::score::{Stage, Waste};
 
 use crate::format::{grouped, or_dash, p_value, percent, points, short};
-use crate::summary::{Comparison, Row, SizeSummary, Summary, TokenSource};
+use crate::summary::{Comparison, Row, Share, SizeSummary, Summary, TokenSource};
 use crate::tally::RECALL;
 
 pub(crate) struct Column {
@@ -69,6 +69,10 @@ pub(crate) fn detail_tables(size: &SizeSummary) -> Vec<Table> {
     [success, recall, waterfall(size), waste(size)].into_iter().flatten().collect()
 }
 
+fn rate(share: Option<Share>) -> String {
+    or_dash(share.and_then(|share| share.rate()).map(percent))
+}
+
 /// Success against the reference; without a model, recall against it.
 fn results(summary: &Summary, size: &SizeSummary) -> Option<Table> {
     let by_success = size.rows.iter().any(|row| row.success.is_some());
@@ -92,9 +96,10 @@ fn results(summary: &Summary, size: &SizeSummary) -> Option<Table> {
                     format!("{} {bounds}", percent(success.rate))
                 }))
             })
-            .with(column("coverage\n%"), &rows, |row| {
-                or_dash(row.coverage_success.and_then(|s| s.rate()).map(percent))
-            });
+            .with(column("coverage\n%"), &rows, |row| rate(row.coverage_success));
+        if rows.iter().any(|row| row.success_args.is_some()) {
+            table = table.with(column("arguments\n%").optional(), &rows, |row| rate(row.success_args));
+        }
     } else {
         table = measures(table, &rows);
     }
@@ -136,7 +141,7 @@ fn path(size: &SizeSummary) -> Option<Table> {
     let rows: Vec<&Row> = size.rows.iter().collect();
     let table =
         measures(Table::new(""), &rows)
-            .with(column("exposed\n%"), &rows, |row| or_dash(row.exposed.and_then(|share| share.rate()).map(percent)))
+            .with(column("exposed\n%"), &rows, |row| rate(row.exposed))
             .with(column("turns\n(outer+inner)"), &rows, |row| {
                 or_dash(row.effort.map(|effort| {
                     format!("{:.1} ({:.1}+{:.1})", effort.turns(), effort.outer_turns, effort.inner_turns)
@@ -214,8 +219,8 @@ fn waterfall(size: &SizeSummary) -> Option<Table> {
         return None;
     }
     let stages = [
-        (Stage::Retrieved, "retrieved"),
         (Stage::Named, "named"),
+        (Stage::Retrieved, "retrieved"),
         (Stage::Defined, "defined"),
         (Stage::Called, "called"),
         (Stage::Valid, "valid"),

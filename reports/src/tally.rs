@@ -158,7 +158,7 @@ fn tokens(scores: &[&Score], success: Option<Proportion>) -> Option<Tokens> {
 fn waterfall(cells: &[Cell<'_>], ranks: bool) -> Waterfall {
     let stages = || cells.iter().filter_map(|cell| cell.score).flat_map(|score| &score.stages);
     let retrieves = ranks || stages().any(|stage| *stage == Stage::Retrieved);
-    let all = [Stage::Retrieved, Stage::Named, Stage::Defined, Stage::Called, Stage::Valid];
+    let all = [Stage::Named, Stage::Retrieved, Stage::Defined, Stage::Called, Stage::Valid];
     Waterfall {
         groups: cells.iter().map(|cell| u64::from(cell.groups())).sum(),
         reached: all

@@ -93,11 +93,11 @@ impl Page {
         self.out.push('\n');
     }
 
-    /// Words wrapped to the width; later lines are indented below the bullet.
+    /// Words wrapped to the width, a per cent sign with its number; later lines are indented below the bullet.
     fn wrapped(&mut self, ink: Ink, bullet: &str, text: &str) {
         let text = visible(text);
         let (mut line, mut lead) = (String::new(), bullet.to_owned());
-        for word in text.split(' ') {
+        for word in text.replace(" %", "\u{a0}%").split(' ').map(|word| word.replace('\u{a0}', " ")) {
             if !line.is_empty() && lead.len() + line.chars().count() + 1 + word.chars().count() > self.style.width {
                 self.line(ink, &format!("{lead}{line}"));
                 line.clear();
@@ -106,7 +106,7 @@ impl Page {
             if !line.is_empty() {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
         }
         self.line(ink, &format!("{lead}{line}"));
     }

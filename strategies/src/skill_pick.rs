@@ -2,7 +2,7 @@
 //!
 //! Pass one shows the model the names and summaries of the visible skills and no tool; it picks skills. Pass two shows the
 //! core tools and the tools of the picked skills. Source: the skill-gated selection that Stripe describes for its assistant
-//! and OpenBot's K3 design (specification `openbot-k3-skills`). With more than 150 visible skills BM25 over name and summary
+//! and OpenBot's K3 design. With more than 150 visible skills BM25 over name and summary
 //! keeps the pinned ones and the best of the others.
 
 use std::collections::BTreeSet;

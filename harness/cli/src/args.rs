@@ -43,8 +43,8 @@ pub struct RunArgs {
     /// Dataset folder
     #[arg(short, long, value_name = "DIR")]
     pub dataset: Option<PathBuf>,
-    /// Strategies, comma-separated; parameters as `bm25-llm:k=3:bm25.words.stem=true`
-    #[arg(short, long, value_name = "LIST", value_delimiter = ',')]
+    /// Strategies, comma-separated; parameters as `bm25-llm:k=3:bm25.words.stem=true`, a grid as `bm25-llm:k=[1,3]`
+    #[arg(short, long, value_name = "LIST")]
     pub strategies: Vec<String>,
     /// Catalogue sizes, comma-separated, or `all`
     #[arg(short = 'n', long, value_name = "LIST", value_delimiter = ',')]
@@ -58,7 +58,8 @@ pub struct RunArgs {
     /// Ask a stratified random subset of this many queries
     #[arg(long, value_name = "N", conflicts_with = "budget")]
     pub sample: Option<usize>,
-    /// Ask as many queries as fit this time at the speed measured first, e.g. `10m`; never fewer than 8
+    /// Ask as many queries as fit this time, e.g. `10m`, at the speed that two requests outside the plan measure first; never
+    /// fewer than 8
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
     /// Repeats of every episode
@@ -96,7 +97,9 @@ pub struct RunArgs {
     #[arg(long)]
     pub dry_run: bool,
     /// Go on with a run: finished episodes stay, failed ones are tried again
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "dataset", "strategies", "sizes", "out", "dry_run"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "strategies", "sizes", "split",
+        "queries", "sample", "budget", "repeats", "seed", "order", "mode", "wording", "reference", "endpoint", "name", "out",
+        "dry_run", "prices"])]
     pub resume: Option<PathBuf>,
     /// Answer from a recording only: a run folder, or a cassette
     #[arg(long, value_name = "PATH")]
@@ -149,6 +152,9 @@ pub enum WordingArg {
 pub struct ReportArgs {
     /// Run folder
     pub run: PathBuf,
+    /// Also write the answers that the episodes rest on, as a cassette for `run --replay`
+    #[arg(long, value_name = "FILE")]
+    pub cassette: Option<PathBuf>,
     /// What goes to standard output
     #[arg(long, value_enum, default_value_t = Format::Human)]
     pub format: Format,

@@ -94,6 +94,25 @@ impl Experiment {
     }
 }
 
+/// Splits at commas outside brackets: `bm25-llm:k=[1,3],eager` names two strategies.
+pub fn split_list(text: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut start, mut depth) = (0, 0_i32);
+    for (at, char) in text.char_indices() {
+        match char {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(&text[start..]);
+    parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
+}
+
 /// Reads `kind:key=value:key=value`. Values are JSON where they parse as such, else text; dots reach into groups.
 pub fn parse_strategy(text: &str) -> anyhow::Result<StrategySection> {
     let mut parts = text.split(':');
@@ -166,6 +185,11 @@ mod tests {
         assert_eq!(section.kind, "bm25-llm");
         assert_eq!(json!(section.params), json!({"k": 3, "bm25": {"words": {"stem": true}}, "name": "x"}));
         assert!(parse_strategy("bm25:k").unwrap_err().to_string().contains("expected `key=value`"));
+    }
+
+    #[test]
+    fn commas_in_brackets_do_not_split() {
+        assert_eq!(split_list("bm25-llm:k=[1,3], eager,"), ["bm25-llm:k=[1,3]", "eager"]);
     }
 
     #[test]

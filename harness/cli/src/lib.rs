@@ -41,10 +41,10 @@ pub fn run(registry: Registry, args: impl IntoIterator<Item = OsString>) -> Exit
 fn dispatch(registry: &Registry, command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Run(args) => cmd::run::run(registry, args),
-        Command::Report(args) => cmd::report::report(registry, args, cmd::report::Labels::AsRun),
-        Command::Rescore(args) => cmd::report::report(registry, args, cmd::report::Labels::AsTheyAreNow),
+        Command::Report(args) => cmd::report::report(args, cmd::report::Labels::AsRun),
+        Command::Rescore(args) => cmd::report::report(args, cmd::report::Labels::AsTheyAreNow),
         Command::Show(args) => cmd::show::show(args),
-        Command::Gate(args) => cmd::gate::gate(registry, args),
+        Command::Gate(args) => cmd::gate::gate(args),
         Command::List(args) => cmd::list::list(registry, args),
         Command::Import(args) => cmd::import::import(args),
     }

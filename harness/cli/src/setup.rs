@@ -25,7 +25,7 @@ use serde_json::{Map, Value};
 
 use crate::args::{ModeArg, OrderArg, QueriesArg, RunArgs, WordingArg};
 use crate::exit::{Exit, OrExit as _, expected};
-use crate::experiment::{EndpointSection, Experiment, Queries, StrategySection, expand, parse_strategy};
+use crate::experiment::{EndpointSection, Experiment, Queries, StrategySection, expand, parse_strategy, split_list};
 use crate::oracle::Oracle;
 
 /// The variable with the key of an endpoint named on the command line.
@@ -85,7 +85,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     })?;
     let dataset = load_dataset(&dataset_dir)?;
     let seed = args.seed.or(experiment.seed).unwrap_or(1);
-    let (strategies, metas) = strategies(registry, &dataset, args, &experiment)?;
+    let metas = strategies(registry, &dataset, args, &experiment)?;
     let drives_model = metas.iter().any(|info| info.meta.drives_model);
     let endpoint = endpoint(args, &experiment, drives_model)?;
     let settings = loop_settings(args, &experiment, endpoint.as_ref());
@@ -126,7 +126,8 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let reference = args.reference.clone().or(experiment.reference.clone());
     let reference = choose_reference(reference, &metas)?;
     let repeats = args.repeats.or(experiment.repeats).unwrap_or(1).max(1);
-    let context = Digest::of_json(&(dataset.digest(), endpoint.as_ref().map(|e| &e.profile), &settings));
+    let prompt = Digest::of(settings.wording.text().as_bytes());
+    let context = Digest::of_json(&(dataset.digest(), endpoint.as_ref().map(|e| &e.profile), &settings, &prompt));
     let grid = Grid { context, strategies: &metas, sizes: grid_sizes, order: order.clone(), repeats, seed };
     let jobs = jobs(&grid);
     let estimates = estimates(&dataset, &metas, &grid, endpoint.as_ref(), &settings);
@@ -148,6 +149,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         selection,
         endpoint,
         settings,
+        prompt,
         order,
         repeats,
         seed,
@@ -155,9 +157,9 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         strategies: metas,
         views,
         jobs: jobs.len(),
+        probe: None,
         finish: None,
     };
-    drop(strategies);
     Ok(Planned { dataset, manifest, jobs, estimates })
 }
 
@@ -166,20 +168,23 @@ fn host() -> String {
     format!("{} {}, {cores} processors", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-type Made = (Vec<Box<dyn Strategy>>, Vec<StrategyInfo>);
-
-fn strategies(registry: &Registry, dataset: &Dataset, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<Made> {
+fn strategies(
+    registry: &Registry,
+    dataset: &Dataset,
+    args: &RunArgs,
+    experiment: &Experiment,
+) -> anyhow::Result<Vec<StrategyInfo>> {
     let sections: Vec<StrategySection> = if args.strategies.is_empty() {
         experiment.strategies.clone()
     } else {
-        args.strategies.iter().map(|text| parse_strategy(text)).collect::<anyhow::Result<_>>()?
+        let listed = args.strategies.iter().flat_map(|list| split_list(list));
+        listed.map(parse_strategy).collect::<anyhow::Result<_>>()?
     };
     if sections.is_empty() {
         let known: Vec<_> = registry.entries().iter().map(|entry| entry.kind).collect();
         let message = format!("no strategy: name some with -s; known: oracle, {}", known.join(", "));
         return Err(expected(Exit::Usage, message));
     }
-    let mut made = Vec::new();
     let mut infos: Vec<StrategyInfo> = Vec::new();
     for section in sections.iter().flat_map(expand) {
         let strategy = make_strategy(registry, dataset, &section.kind, &section.params)?;
@@ -188,10 +193,15 @@ fn strategies(registry: &Registry, dataset: &Dataset, args: &RunArgs, experiment
             let message = format!("two strategies are labelled {label:?}; give one a `label` of its own");
             return Err(expected(Exit::Usage, message));
         }
-        infos.push(StrategyInfo { label, meta: strategy.meta() });
-        made.push(strategy);
+        let meta = strategy.meta();
+        if let Some(same) = infos.iter().find(|info| info.meta == meta) {
+            let message =
+                format!("{label:?} and {:?} are the same strategy with the same parameters; drop one", same.label);
+            return Err(expected(Exit::Usage, message));
+        }
+        infos.push(StrategyInfo { label, meta });
     }
-    Ok((made, infos))
+    Ok(infos)
 }
 
 fn choose_reference(wanted: Option<String>, infos: &[StrategyInfo]) -> anyhow::Result<Option<String>> {
@@ -361,6 +371,7 @@ fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Re
             base_url: None,
             api_key_env: None,
             profile,
+            timeout_s: DEFAULT_TIMEOUT_S,
             price: None,
             price_date: None,
         }));
@@ -395,6 +406,7 @@ fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Re
         base_url: (!managed).then_some(base_url),
         api_key_env: Some(section.api_key_env.clone().unwrap_or_else(|| DEFAULT_KEY_ENV.to_owned())),
         profile,
+        timeout_s: section.timeout_s.unwrap_or(DEFAULT_TIMEOUT_S),
         price_date: price.map(|_| prices.date),
         price,
     }))
@@ -421,6 +433,7 @@ fn replayed_endpoint(recording: &Path, profile: Option<&PathBuf>) -> anyhow::Res
         base_url: None,
         api_key_env: None,
         profile,
+        timeout_s: DEFAULT_TIMEOUT_S,
         price: None,
         price_date: None,
     })
@@ -447,18 +460,16 @@ pub fn transport(endpoint: &EndpointInfo) -> anyhow::Result<Arc<dyn Transport>> 
     };
     let key = endpoint.api_key_env.as_ref().and_then(|name| std::env::var(name).ok()).filter(|key| !key.is_empty());
     let config =
-        OpenAiConfig { base_url, api_key: key.map(|key| Secret::new(&key)), timeout_ms: DEFAULT_TIMEOUT_S * 1_000 };
+        OpenAiConfig { base_url, api_key: key.map(|key| Secret::new(&key)), timeout_ms: endpoint.timeout_s * 1_000 };
     Ok(Arc::new(OpenAi::new(&config).or_exit(Exit::Usage)?))
 }
 
-/// What a stored plan works with: subsets and strategies made again from the manifest, and checked against it.
-pub struct Parts {
-    pub subsets: HashMap<u32, Vec<ToolId>>,
-    pub strategies: HashMap<String, Box<dyn Strategy>>,
-    pub sampling: Sampling,
-}
-
-pub fn parts(registry: &Registry, dataset: &Dataset, manifest: &Manifest) -> anyhow::Result<Parts> {
+/// Strategies of a stored plan, made again from the manifest and checked against it.
+pub fn strategies_of(
+    registry: &Registry,
+    dataset: &Dataset,
+    manifest: &Manifest,
+) -> anyhow::Result<HashMap<String, Box<dyn Strategy>>> {
     let mut strategies = HashMap::new();
     for info in &manifest.strategies {
         let params = info.meta.params.as_object().cloned().unwrap_or_default();
@@ -473,14 +484,36 @@ pub fn parts(registry: &Registry, dataset: &Dataset, manifest: &Manifest) -> any
         }
         strategies.insert(info.label.clone(), strategy);
     }
-    let mut subsets = HashMap::new();
-    for view in &manifest.views {
-        let subset = nested(dataset, view.size as usize, Distractors::Random, manifest.seed).or_exit(Exit::Usage)?;
-        subsets.insert(view.size, subset);
-    }
+    Ok(strategies)
+}
+
+/// Tools of the catalogue at each size of a stored plan.
+pub fn subsets_of(dataset: &Dataset, manifest: &Manifest) -> anyhow::Result<HashMap<u32, Vec<ToolId>>> {
+    let subset = |size: u32| nested(dataset, size as usize, Distractors::Random, manifest.seed).or_exit(Exit::Dataset);
+    manifest.views.iter().map(|view| Ok((view.size, subset(view.size)?))).collect()
+}
+
+/// Sampling of a stored plan.
+pub fn sampling_of(manifest: &Manifest) -> Sampling {
     let model = manifest.endpoint.as_ref().map(|endpoint| endpoint.profile.model.clone()).unwrap_or_default();
     let LoopSettings { temperature, max_output_tokens, seed, .. } = manifest.settings;
-    Ok(Parts { subsets, strategies, sampling: Sampling { model, temperature, max_tokens: max_output_tokens, seed } })
+    Sampling { model, temperature, max_tokens: max_output_tokens, seed }
+}
+
+/// On resume: the profile that the environment names must be the one of the plan, or the answers would not belong together.
+pub fn check_endpoint(manifest: &Manifest, profile: Option<&PathBuf>) -> anyhow::Result<()> {
+    let (Some(planned), Some(path)) = (&manifest.endpoint, profile) else { return Ok(()) };
+    let found = Profile::load(path).or_exit(Exit::Usage)?;
+    if found.id != planned.profile.id {
+        let message = format!(
+            "{}: is the profile of {:?}, this run was planned for {:?}; start a new run, or use its endpoint",
+            path.display(),
+            found.id,
+            planned.profile.id
+        );
+        return Err(expected(Exit::Usage, message));
+    }
+    Ok(())
 }
 
 /// Loads the dataset of a stored run and makes sure that it is the same one.

@@ -120,6 +120,12 @@ impl ErrorKind {
         matches!(self, Self::Unauthorized | Self::ModelNotFound | Self::Redirected)
     }
 
+    /// Asking again would only repeat the answer, and it says something of the request or of the model rather than of the
+    /// infrastructure.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, Self::ContextOverflow | Self::ToolLimit | Self::Schema | Self::Filtered | Self::ModelError)
+    }
+
     /// As in stored files.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! One episode against its labels (MEASURING.md, "End-to-end metrics"). A pure function; `rescore` runs it again.
+//! One episode against its labels (METHODOLOGY.md, "End-to-end metrics"). A pure function; `rescore` runs it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,8 +58,8 @@ impl Waste {
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     Nowhere,
-    Retrieved,
     Named,
+    Retrieved,
     Defined,
     Called,
     Valid,
@@ -92,7 +92,7 @@ pub struct Score {
     /// The covering calls also had accepted arguments. `None` without gold arguments.
     pub success_args: Option<bool>,
     pub covered: u32,
-    /// Success or failure hinges on a call to an unjudged tool.
+    /// A failure that could be a success if the unjudged tools called were judged to do the job or to help.
     pub hinges_on_unjudged: bool,
     /// Valid calls to a tool judged 0 or unjudged.
     pub wrong_calls: u32,
@@ -167,7 +167,16 @@ pub fn score(episode: &Episode, input: &ScoreInput<'_>) -> Score {
     let no_call = calls.iter().all(|call| matches!(call.verdict, Verdict::Own { .. }));
     let coverage = completed && all_covered && (!groups.is_empty() || no_call);
     let success = coverage && judged.wrong.is_empty();
-    let unjudged_wrong = judged.wrong.iter().filter(|tool| labels.relevance(tool).is_none()).count();
+    // Judged differently, the unjudged calls could turn this failure into a success. Where nothing does the job, every tool
+    // has been judged.
+    let unjudged: BTreeSet<_> = judged.wrong.iter().filter(|tool| labels.relevance(tool).is_none()).collect();
+    let only_unjudged = judged.wrong.iter().all(|tool| labels.relevance(tool).is_none());
+    let hinges_on_unjudged = completed
+        && !success
+        && !groups.is_empty()
+        && !unjudged.is_empty()
+        && only_unjudged
+        && groups.len() - covered as usize <= unjudged.len();
     let (usage, token_source) = episode.usage();
     let turns_outer = episode.turns_in(Span::Outer) as u32;
     Score {
@@ -190,7 +199,7 @@ pub fn score(episode: &Episode, input: &ScoreInput<'_>) -> Score {
         success_args: (scored_end_to_end && labels.qrels().iter().any(|qrel| qrel.arguments.is_some()))
             .then(|| success && groups.iter().all(|group| judged.accepted(group))),
         covered,
-        hinges_on_unjudged: coverage && !judged.wrong.is_empty() && unjudged_wrong == judged.wrong.len(),
+        hinges_on_unjudged,
         wrong_calls: judged.wrong.len() as u32,
         harmful_calls: judged.wrong.iter().filter(|tool| input.view.get(tool).is_some_and(|t| !t.read_only())).count()
             as u32,
@@ -300,10 +309,10 @@ fn stage(episode: &Episode, group: &BTreeSet<&ToolId>) -> Stage {
         Stage::Called
     } else if shown(Level::Defined) {
         Stage::Defined
-    } else if shown(Level::Named) {
-        Stage::Named
     } else if ranked() {
         Stage::Retrieved
+    } else if shown(Level::Named) {
+        Stage::Named
     } else {
         Stage::Nowhere
     }
@@ -338,7 +347,7 @@ fn waste(episode: &Episode, labels: &Labels) -> BTreeMap<Waste, u32> {
 }
 
 /// Reported prompt tokens that fall although the prompt grew, or that sit at a round context size while our estimate is well
-/// above it (MEASURING.md, "Truncation").
+/// above it (METHODOLOGY.md, "Truncation").
 fn truncation_suspected(episode: &Episode) -> bool {
     const ROUND_SIZES: [u64; 8] = [2_048, 4_096, 8_192, 16_384, 32_768, 65_536, 131_072, 262_144];
     let reported: Vec<_> = episode

@@ -160,14 +160,15 @@ fn quantile(ascending: &[f64], probability: f64) -> f64 {
 /// Two-sided p-value for a mean of paired differences being 0, the signs of whole clusters flipped at random (Fisher 1935;
 /// the observed arrangement counts as one, Phipson and Smyth 2010). The same seed gives the same value.
 pub fn sign_flip(differences: &[Cluster], permutations: u32, seed: u64) -> f64 {
-    let observed = differences.iter().map(|cluster| cluster.sum).sum::<f64>().abs();
+    // A cluster without a difference has no sign to flip.
+    let sums: Vec<f64> = differences.iter().map(|cluster| cluster.sum).filter(|sum| *sum != 0.0).collect();
+    let observed = sums.iter().sum::<f64>().abs();
     // Sums of the same numbers in another order of signs differ by rounding only.
     let as_large = observed - 1e-9;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let reached = (0..permutations)
         .filter(|_| {
-            let flipped: f64 =
-                differences.iter().map(|cluster| if rng.random() { cluster.sum } else { -cluster.sum }).sum();
+            let flipped: f64 = sums.iter().map(|sum| if rng.random() { *sum } else { -sum }).sum();
             flipped.abs() >= as_large
         })
         .count();

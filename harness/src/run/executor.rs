@@ -82,18 +82,21 @@ struct Stages<'w> {
 }
 
 /// The view in which a query is asked: the catalogue at a size, or the query's own candidates.
-pub fn view_of(work: &Work<'_>, query: &Query, size: u32, order: u32) -> Result<View, String> {
+fn view_of(work: &Work<'_>, actor: &Actor, query: &Query, size: u32, order: u32) -> Result<View, String> {
     let dataset = work.dataset;
-    let actor = match dataset.actor(&query.actor) {
-        Some(actor) => actor.clone(),
-        None if query.actor.as_str() == "all" => Actor::all(),
-        None => return Err(format!("query {} is asked by an unknown actor {:?}", query.id, query.actor)),
-    };
     let subset = match &query.candidates {
         Some(candidates) => candidates,
         None => work.subsets.get(&size).ok_or_else(|| format!("the plan has no catalogue of {size} tools"))?,
     };
-    Ok(View::new(&dataset.catalogue, &actor, subset, order_seed(&work.order, work.seed, order)))
+    Ok(View::new(&dataset.catalogue, actor, subset, order_seed(&work.order, work.seed, order)))
+}
+
+fn actor_of(dataset: &Dataset, query: &Query) -> Result<Actor, String> {
+    match dataset.actor(&query.actor) {
+        Some(actor) => Ok(actor.clone()),
+        None if query.actor.as_str() == "all" => Ok(Actor::all()),
+        None => Err(format!("query {} is asked by an unknown actor {:?}", query.id, query.actor)),
+    }
 }
 
 impl<'w> Stages<'w> {
@@ -112,13 +115,14 @@ impl<'w> Stages<'w> {
         let strategy =
             strategy.ok_or_else(|| RunError::Plan(format!("the plan names no strategy {:?}", job.strategy)))?;
         cell.get_or_try_init(|| async {
-            let view = Arc::new(view_of(self.work, query, job.size, job.order).map_err(RunError::Plan)?);
+            let actor = actor_of(self.work.dataset, query).map_err(RunError::Plan)?;
+            let view = Arc::new(view_of(self.work, &actor, query, job.size, job.order).map_err(RunError::Plan)?);
             let prepared = strategy.prepare(view.clone()).await;
             let prepared = prepared.map_err(|error| RunError::Prepare { strategy: job.strategy.clone(), error })?;
             let own = strategy.meta().own_tools;
             let reserved: Vec<&str> = own.iter().map(String::as_str).collect();
             let rule = self.work.gateway.profile().tool_name_rule;
-            Ok(Staged { toolbox: Toolbox::new(&self.work.dataset.catalogue, view, rule, &reserved), prepared })
+            Ok(Staged { toolbox: Toolbox::new(&self.work.dataset.catalogue, &actor, view, rule, &reserved), prepared })
         })
         .await?;
         Ok(cell)
@@ -174,7 +178,6 @@ async fn run_job<E>(stages: &Stages<'_>, job: &Job) -> Result<Episode, RunError<
     let cell = stages.get(job, query).await?;
     let staged = cell.get().ok_or_else(|| RunError::Plan("a stage was not made".to_owned()))?;
     let stage = Stage {
-        catalogue: &work.dataset.catalogue,
         validators: &stages.validators,
         toolbox: &staged.toolbox,
         prepared: staged.prepared.as_ref(),

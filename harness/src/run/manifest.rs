@@ -25,6 +25,8 @@ pub struct Manifest {
     pub selection: QuerySelection,
     pub endpoint: Option<EndpointInfo>,
     pub settings: LoopSettings,
+    /// Digest of the base prompt's text; the settings name its wording.
+    pub prompt: Digest,
     pub order: OrderInfo,
     pub repeats: u32,
     pub seed: u64,
@@ -33,6 +35,9 @@ pub struct Manifest {
     pub strategies: Vec<StrategyInfo>,
     pub views: Vec<ViewInfo>,
     pub jobs: usize,
+    /// Speed measured to fit a time budget, by two requests outside the plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finish: Option<Finish>,
 }
@@ -73,6 +78,8 @@ pub struct EndpointInfo {
     /// The name of the environment variable that holds the key; never the key.
     pub api_key_env: Option<String>,
     pub profile: Profile,
+    /// Longest wait for one answer, in seconds.
+    pub timeout_s: u64,
     /// US dollars per million tokens; `None` = unknown, never 0.
     pub price: Option<Price>,
     pub price_date: Option<String>,
@@ -113,11 +120,18 @@ pub struct ViewInfo {
     pub digest: Digest,
 }
 
+/// Speed of an endpoint, in tokens per second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    pub prompt_tokens_per_s: f64,
+    pub output_tokens_per_s: f64,
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finish {
     pub at: String,
-    /// `complete`, `capped`, `interrupted` or `failed`.
+    /// `complete`, `complete with failures`, `capped`, `interrupted` or `failed`.
     pub how: String,
     pub episodes: usize,
     /// The model that answered, by the server's own word.

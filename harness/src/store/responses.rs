@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::log::{self, Log, LogError};
+use crate::endpoint::EndpointError;
 use crate::ids::Digest;
 
 const KIND: &str = "toolgauge-responses";
@@ -58,6 +59,24 @@ pub struct Response {
     /// Attempts that failed before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedAttempt>,
+    /// Taken over from a recording: nothing was spent for it here.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replayed: bool,
+}
+
+/// A refusal that asking again would only repeat: the prompt does not fit, a schema is not accepted, the model's own call was
+/// rejected. Part of the run's answers, unlike a failure of the infrastructure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refusal {
+    pub error: EndpointError,
+    pub attempts: u32,
+}
+
+/// What the store holds for a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stored {
+    Response(Response),
+    Refusal(Refusal),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -78,6 +97,11 @@ enum Record {
         at: String,
         attempts: Vec<FailedAttempt>,
     },
+    Refusal {
+        key: Digest,
+        at: String,
+        refusal: Refusal,
+    },
     Response {
         key: Digest,
         at: String,
@@ -90,6 +114,7 @@ struct Index {
     blobs: BTreeMap<Digest, Value>,
     requests: BTreeMap<Digest, Request>,
     responses: BTreeMap<Digest, Response>,
+    refusals: BTreeMap<Digest, Refusal>,
     /// Intents that neither a response nor a failure closed.
     open: BTreeSet<Digest>,
     failed_attempts: usize,
@@ -108,6 +133,11 @@ impl Index {
             Record::Failure { key, attempts, .. } => {
                 self.open.remove(&key);
                 self.failed_attempts += attempts.len();
+            }
+            Record::Refusal { key, refusal, .. } => {
+                self.open.remove(&key);
+                self.failed_attempts += refusal.attempts as usize;
+                self.refusals.entry(key).or_insert(refusal);
             }
             Record::Response { key, response, .. } => {
                 self.open.remove(&key);
@@ -163,6 +193,13 @@ impl ResponseStore {
         self.index().responses.get(key).cloned()
     }
 
+    /// The answer or the refusal.
+    pub fn stored(&self, key: &Digest) -> Option<Stored> {
+        let index = self.index();
+        let response = index.responses.get(key).cloned().map(Stored::Response);
+        response.or_else(|| index.refusals.get(key).cloned().map(Stored::Refusal))
+    }
+
     /// The full request of a key, blobs put back.
     pub fn request(&self, key: &Digest) -> Option<Request> {
         let index = self.index();
@@ -190,6 +227,20 @@ impl ResponseStore {
         self.append(vec![Record::Response { key: key.clone(), at, response }]).await
     }
 
+    /// Makes a refusal durable.
+    pub async fn refuse(&self, key: &Digest, refusal: Refusal, at: String) -> Result<(), LogError> {
+        self.append(vec![Record::Refusal { key: key.clone(), at, refusal }]).await
+    }
+
+    /// Takes over an answer from a recording.
+    pub async fn adopt(&self, key: &Digest, request: &Request, stored: Stored, at: String) -> Result<(), LogError> {
+        self.intend(key, request, at.clone()).await?;
+        match stored {
+            Stored::Response(response) => self.answer(key, Response { replayed: true, ..response }, at).await,
+            Stored::Refusal(refusal) => self.refuse(key, refusal, at).await,
+        }
+    }
+
     /// Records that a request was given up.
     pub async fn give_up(&self, key: &Digest, attempts: Vec<FailedAttempt>, at: String) -> Result<(), LogError> {
         self.append(vec![Record::Failure { key: key.clone(), at, attempts }]).await
@@ -214,8 +265,16 @@ impl ResponseStore {
             let index = self.index();
             let mut blobs = BTreeSet::new();
             for key in keys {
-                let (Some(request), Some(response)) = (index.requests.get(key), index.responses.get(key)) else {
-                    continue;
+                let Some(request) = index.requests.get(key) else { continue };
+                let (key, at) = (key.clone(), String::new());
+                let answer = match (index.responses.get(&key), index.refusals.get(&key)) {
+                    (Some(response), _) => {
+                        Record::Response { key: key.clone(), at: at.clone(), response: response.clone() }
+                    }
+                    (None, Some(refusal)) => {
+                        Record::Refusal { key: key.clone(), at: at.clone(), refusal: refusal.clone() }
+                    }
+                    (None, None) => continue,
                 };
                 let mut used = Vec::new();
                 collect_refs(&request.body, &mut used);
@@ -226,9 +285,8 @@ impl ResponseStore {
                         records.push(Record::Blob { digest, value: value.clone() });
                     }
                 }
-                let (key, at) = (key.clone(), String::new());
-                records.push(Record::Intent { key: key.clone(), at: at.clone(), request: request.clone() });
-                records.push(Record::Response { key, at, response: response.clone() });
+                records.push(Record::Intent { key, at, request: request.clone() });
+                records.push(answer);
                 count += 1;
             }
         }
@@ -322,7 +380,7 @@ mod tests {
     }
 
     fn response(text: &str) -> Response {
-        Response { body: json!({"t": text}), latency_ms: 1.5, failed: Vec::new() }
+        Response { body: json!({"t": text}), latency_ms: 1.5, failed: Vec::new(), replayed: false }
     }
 
     #[tokio::test]

@@ -156,9 +156,8 @@ impl Scene {
         });
         let prepared = Fixed { offer: self.offer.clone() };
         let stage = Stage {
-            catalogue: &catalogue,
             validators: &Validators::new(catalogue.clone()),
-            toolbox: &Toolbox::new(&catalogue, view, self.profile.tool_name_rule, &["load"]),
+            toolbox: &Toolbox::new(&catalogue, &self.actor, view, self.profile.tool_name_rule, &["load"]),
             prepared: &prepared,
             gateway: &gateway,
             settings: &self.settings,
@@ -222,9 +221,9 @@ async fn a_right_call_and_closing_words_are_a_success() {
     assert_eq!(verdicts(&episode), [&Verdict::Valid]);
     assert_eq!(episode.usage().0.total(), 220);
     assert_eq!(episode.usage().1, UsageSource::Reported);
-    // Core tools head the prompt, then own tools and the offer; the receipt says nothing of the labels.
+    // Core tools head the prompt, then the strategy's own and its offer; the receipt says nothing of the labels.
     let names: Vec<_> = sent[0]["tools"].as_array().unwrap().iter().map(|tool| &tool["function"]["name"]).collect();
-    assert_eq!(names, ["load", "terminal", "mail_send"]);
+    assert_eq!(names, ["terminal", "load", "mail_send"]);
     assert_eq!(sent[1]["messages"][3]["content"], RECEIPT);
     let judged = judge(&episode, &[("mail/mail_send", 3)]);
     assert_eq!((judged.success, judged.coverage_success, judged.wrong_calls), (Some(true), Some(true), 0));

@@ -59,10 +59,11 @@ pub(super) fn draw(chart: &Chart) -> Result<String, Failed> {
     axes(&canvas, chart, &frame)?;
     limit(&canvas, chart, &frame)?;
     let offsets = offsets(chart, &frame);
+    // Leaders of labels first: nothing may lie on a marker.
+    labels(&canvas, chart, &frame, &offsets)?;
     for (series, offset) in chart.series.iter().zip(&offsets) {
         line(&canvas, chart, &frame, series, *offset)?;
     }
-    labels(&canvas, chart, &frame, &offsets)?;
     canvas.finish()?;
     Ok(svg)
 }
@@ -81,15 +82,15 @@ impl Frame {
 /// Sizes on a logarithmic axis, kept far enough apart for their labels.
 fn columns(chart: &Chart, frame: &Frame) -> Vec<f64> {
     let inset = 34.0;
-    let (first, last) = (frame.left + inset, frame.right - inset);
+    let (start, end) = (frame.left + inset, frame.right - inset);
     let log = |size: u32| f64::from(size.max(1)).ln();
     let (least, most) = (log(chart.sizes[0].0), log(chart.sizes[chart.sizes.len() - 1].0));
     let wanted: Vec<f64> = chart
         .sizes
         .iter()
-        .map(|(size, _)| first + (log(*size) - least) / (most - least).max(1e-9) * (last - first))
+        .map(|(size, _)| start + (log(*size) - least) / (most - least).max(1e-9) * (end - start))
         .collect();
-    spread(&wanted, 72.0, first, last)
+    spread(&wanted, 72.0, start, end)
 }
 
 fn axes(canvas: &Canvas<'_>, chart: &Chart, frame: &Frame) -> Result<(), Failed> {

@@ -185,21 +185,16 @@ impl Plot {
     fn captions(self, summary: &Summary, series: &[Series]) -> Vec<String> {
         let mut captions = Vec::new();
         let open = series.iter().flat_map(|series| &series.points).any(|point| point.open);
-        match self {
-            Self::Recall => {}
-            Self::Success if open => {
-                captions.push("open marker: nothing was runnable, which counts as no success".to_owned())
+        if self == Self::Success && open {
+            captions.push("open marker: nothing was runnable, which counts as no success".to_owned());
+        }
+        if self == Self::Tokens {
+            if open {
+                captions.push("open marker: not runnable, drawn at the estimated size of one prompt".to_owned());
             }
-            Self::Success => {}
-            Self::Tokens => {
-                if open {
-                    captions.push("open marker: not runnable, drawn at the estimated size of one prompt".to_owned());
-                }
-                captions.push(
-                    "all requests of an episode added up, over the episodes in which the model answered".to_owned(),
-                );
-                captions.extend(undrawn(summary));
-            }
+            captions
+                .push("all requests of an episode added up, over the episodes in which the model answered".to_owned());
+            captions.extend(undrawn(summary));
         }
         captions
     }

@@ -103,7 +103,7 @@ mod tests {
         let labels: Vec<_> = scale.ticks().into_iter().map(|(_, label)| label).collect();
         assert_eq!(labels, ["1k", "2k", "5k", "10k", "20k", "50k", "100k"]);
         assert!((scale.position(900.0 / 1.6)).abs() < 1e-9 && (scale.position(128_000.0) - 1.0).abs() < 1e-9);
-        assert_eq!(Scale::log(std::iter::empty()).position(0.0), 0.0);
+        assert!(Scale::log(std::iter::empty()).position(0.0).abs() < 1e-9);
     }
 
     proptest! {

@@ -127,9 +127,11 @@ fn manifest() -> Manifest {
             base_url: None,
             api_key_env: None,
             profile,
+            timeout_s: 600,
             price: None,
             price_date: None,
         }),
+        prompt: Digest::of(b"prompt"),
         settings: LoopSettings {
             mode: Mode::Loop,
             wording: Wording::Plain,
@@ -159,6 +161,7 @@ fn manifest() -> Manifest {
             })
             .collect(),
         jobs: SIZES.len() * 4 * QUERIES as usize,
+        probe: None,
         finish: Some(Finish {
             at: "2026-01-02T04:05:06Z".to_owned(),
             how: "complete".to_owned(),
@@ -252,12 +255,13 @@ fn score(job: &Job, query: u32) -> Score {
     }
     let too_large = job.size == 1_000 || (job.size == 500 && query.is_multiple_of(3));
     if job.strategy == "eager" && too_large {
-        score.outcome = "not_runnable(context)".to_owned();
+        "not_runnable(context)".clone_into(&mut score.outcome);
         score.not_runnable = true;
         nothing_happened(&mut score);
     }
     if job.strategy == "bridge" && query.is_multiple_of(20) {
-        score.outcome = if query == 0 { "limit(turns)" } else { "failed(timeout)" }.to_owned();
+        let outcome = if query == 0 { "limit(turns)" } else { "failed(timeout)" };
+        outcome.clone_into(&mut score.outcome);
         score.infra_failure = query != 0;
         score.success = Some(false);
         score.coverage_success = Some(false);

@@ -1,67 +1,83 @@
-use reports::{Style, markdown, summarise, terminal, write_all};
+//! What people read.
 
-use crate::fixture::run;
+use harness::run::manifest::Manifest;
+use reports::{Style, markdown, summarise, terminal};
+
+use crate::fixture::{Run, run};
 
 const WIDE: Style = Style { width: 110, color: false };
 
-#[test]
-fn look() {
-    let run = run();
-    let summary = summarise(&run.input());
-    println!("{}", terminal(&summary, WIDE));
-    write_all("/tmp/rep/three".as_ref(), &run.input(), &summary).unwrap();
-    let run = run.only(&["bm25", "bm25-llm", "eager", "bridge"], &[500]);
-    write_all("/tmp/rep/one".as_ref(), &run.input(), &summarise(&run.input())).unwrap();
+fn shown(run: &Run) -> String {
+    terminal(&summarise(&run.input()), WIDE)
+}
 
-    // many
-    let mut run = crate::fixture::run();
-    let base = crate::fixture::run();
-    for (i, name) in [
-        "hybrid-llm (k=5, dense=small, fusion=rrf, deep)",
-        "a",
-        "bb",
-        "hierarchy",
-        "toolsets",
-        "search-inject",
-        "sub-agent",
-        "find-tool",
-        "rerank",
-        "<b>&\u{202e}",
-    ]
-    .iter()
-    .enumerate()
-    {
-        let from = ["bm25-llm", "bridge"][i % 2];
-        let clone = crate::fixture::run().only(&[from], &[150, 500, 1_000]).rename(from, name);
-        run.plan.extend(clone.plan.into_iter().map(|mut j| {
-            j.key = harness::ids::JobKey::of_json(&(&j.key, i));
-            j
-        }));
-        run.scores.extend(clone.scores.into_iter().map(|mut j| {
-            j.job = harness::ids::JobKey::of_json(&(&j.job, i));
-            if i > 3 && j.query.as_str() > "q30" {
-                j.success = Some(false);
-                j.input_tokens += (i * 500) as u64;
-            }
-            j
-        }));
-        run.manifest.strategies.extend(clone.manifest.strategies);
+#[test]
+fn the_terminal_shows_every_size() {
+    let text = shown(&run());
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "within the width");
+    assert!(text.is_ascii() || text.chars().all(|c| c.is_ascii() || "–±≥".contains(c)), "only plain characters");
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn markdown_holds_everything() {
+    insta::assert_snapshot!(markdown(&summarise(&run().input())));
+}
+
+#[test]
+fn a_narrow_terminal_leaves_columns_out() {
+    let text = terminal(&summarise(&run().input()), Style { width: 96, color: false });
+    assert!(!text.contains("missing  "), "{text}");
+    assert!(text.contains("1 missing, at the worst value"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 96), "{text}");
+}
+
+#[test]
+fn colours_only_where_wanted() {
+    let summary = summarise(&run().input());
+    let coloured = terminal(&summary, Style { color: true, ..WIDE });
+    assert!(coloured.contains("\u{1b}[32mbetter\u{1b}[0m"));
+    let mut plain = coloured;
+    for code in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m"] {
+        plain = plain.replace(code, "");
     }
-    let _ = base;
-    write_all("/tmp/rep/many".as_ref(), &run.input(), &summarise(&run.input())).unwrap();
-    let run = run.only(
-        &[
-            "bm25",
-            "bm25-llm",
-            "eager",
-            "bridge",
-            "a",
-            "<b>&\u{202e}",
-            "hybrid-llm (k=5, dense=small, fusion=rrf, deep)",
-            "bb",
-            "rerank",
-        ],
-        &[1000],
-    );
-    write_all("/tmp/rep/manyone".as_ref(), &run.input(), &summarise(&run.input())).unwrap();
+    assert_eq!(plain, terminal(&summary, WIDE), "nothing but colour is added");
+}
+
+#[test]
+fn a_run_without_a_model_is_ranked_by_recall() {
+    let mut run = run().rename("bm25-llm", "bm25-stemmed").only(&["bm25", "bm25-stemmed"], &[150, 1_000]);
+    run.manifest.endpoint = None;
+    run.manifest.reference = Some("bm25".to_owned());
+    run.manifest.strategies[1].meta.drives_model = false;
+    for score in &mut run.scores {
+        (score.success, score.coverage_success) = (None, None);
+        (score.turns_outer, score.input_tokens, score.output_tokens) = (0, 0, 0);
+    }
+    insta::assert_snapshot!(shown(&run));
+}
+
+#[test]
+fn hostile_names_stay_text() {
+    const EVIL: &str = "\u{1b}[2J|`<img src=x onerror=alert(1)>\u{202e}[a](http://e.org)";
+    let mut run = run().rename("bridge", EVIL);
+    let spoil = |manifest: &mut Manifest| {
+        manifest.name = EVIL.to_owned();
+        manifest.dataset.name = EVIL.to_owned();
+        manifest.dataset.licence = EVIL.to_owned();
+        manifest.host = EVIL.to_owned();
+        if let Some(endpoint) = &mut manifest.endpoint {
+            endpoint.profile.model = EVIL.to_owned();
+        }
+    };
+    spoil(&mut run.manifest);
+    let summary = summarise(&run.input());
+    let text = terminal(&summary, WIDE);
+    assert!(!text.contains(['\u{1b}', '\u{202e}']) && text.contains("\\u{1b}[2J"), "{text}");
+    let page = markdown(&summary);
+    assert!(!page.contains(['\u{1b}', '\u{202e}', '<']) && !page.contains("[a](") && !page.contains("://"), "{page}");
+    let cells = |line: &str| line.replace("\\|", "").matches('|').count();
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with('|')).collect();
+    let in_table = |pair: &&[&str]| page.contains(&pair.join("\n"));
+    assert!(rows.windows(2).filter(in_table).all(|pair| cells(pair[0]) == cells(pair[1])), "{page}");
 }

@@ -7,14 +7,13 @@ use std::path::Path;
 
 use harness::ids::Digest;
 use harness::metric::score::Score;
-use harness::registry::Registry;
 use harness::run::dir::StoredRun;
 use serde::{Deserialize, Serialize};
 
 use crate::args::GateArgs;
 use crate::cmd::report::scores;
 use crate::exit::{Exit, OrExit as _, expected};
-use crate::setup::{dataset_of, parts};
+use crate::setup::{dataset_of, subsets_of};
 
 const VERSION: u32 = 1;
 /// Measures that are gated.
@@ -36,10 +35,10 @@ struct Baseline {
     values: BTreeMap<String, Vec<Option<f64>>>,
 }
 
-pub fn gate(registry: &Registry, args: &GateArgs) -> anyhow::Result<Exit> {
+pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
     let stored = StoredRun::read(&args.run).or_exit(Exit::Usage)?;
     let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), true)?;
-    let subsets = parts(registry, &dataset, &stored.manifest)?.subsets;
+    let subsets = subsets_of(&dataset, &stored.manifest)?;
     if stored.episodes.len() != stored.plan.len() {
         let message = format!(
             "{}: {} of {} episodes are there; finish the run before it is compared",
@@ -134,31 +133,30 @@ fn read(path: &Path) -> anyhow::Result<Baseline> {
 fn compare(committed: &Baseline, current: &Baseline, exact: bool) -> Exit {
     let mut failed = false;
     let mut moved_any = false;
-    for (index, measure) in current.measures.iter().enumerate() {
-        let mean = |baseline: &Baseline| {
-            let values: Vec<f64> = baseline.values.values().filter_map(|values| values[index]).collect();
-            values.iter().sum::<f64>() / values.len().max(1) as f64
-        };
-        let (before, after) = (mean(committed), mean(current));
-        let moved: Vec<_> = current
-            .values
-            .iter()
-            .filter_map(|(key, values)| {
-                let before = committed.values.get(key).and_then(|values| values[index]);
-                (before != values[index]).then_some((key, before, values[index]))
-            })
-            .collect();
-        let fell = after < before - 1.0 / DECIMALS;
-        failed |= fell;
-        moved_any |= !moved.is_empty();
-        let verdict = if fell { "FELL" } else { "held" };
-        println!("{measure:<12} {before:.4} → {after:.4}  {verdict}  {} queries moved", moved.len());
-        let value = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
-        for (key, before, after) in moved.iter().take(SHOWN) {
-            println!("  {} → {}  {}", value(*before), value(*after), harness::text::plain(key));
-        }
-        if moved.len() > SHOWN {
-            println!("  … and {} more", moved.len() - SHOWN);
+    // Per strategy and size: a gain of one must not hide a loss of another.
+    let groups: std::collections::BTreeSet<&str> = current.values.keys().map(|key| group(key)).collect();
+    for group_name in groups {
+        println!("{}", harness::text::plain(group_name));
+        for (index, measure) in current.measures.iter().enumerate() {
+            let (before, after) = (mean(committed, group_name, index), mean(current, group_name, index));
+            let moved: Vec<_> = of_group(current, group_name)
+                .filter_map(|(key, values)| {
+                    let before = committed.values.get(key).and_then(|values| values[index]);
+                    (before != values[index]).then_some((key, before, values[index]))
+                })
+                .collect();
+            let fell = after < before - 1.0 / DECIMALS;
+            failed |= fell;
+            moved_any |= !moved.is_empty();
+            let verdict = if fell { "FELL" } else { "held" };
+            println!("  {measure:<12} {before:.4} → {after:.4}  {verdict}  {} queries moved", moved.len());
+            let value = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
+            for (key, before, after) in moved.iter().take(SHOWN) {
+                println!("    {} → {}  {}", value(*before), value(*after), harness::text::plain(key));
+            }
+            if moved.len() > SHOWN {
+                println!("    … and {} more", moved.len() - SHOWN);
+            }
         }
     }
     if failed {
@@ -171,4 +169,18 @@ fn compare(committed: &Baseline, current: &Baseline, exact: bool) -> Exit {
     }
     println!("gate passed");
     Exit::Ok
+}
+
+/// `strategy / size` of a key.
+fn group(key: &str) -> &str {
+    key.rsplit_once(" / ").map_or(key, |(group, _)| group)
+}
+
+fn of_group<'b>(baseline: &'b Baseline, name: &'b str) -> impl Iterator<Item = (&'b String, &'b Vec<Option<f64>>)> {
+    baseline.values.iter().filter(move |(key, _)| group(key) == name)
+}
+
+fn mean(baseline: &Baseline, name: &str, index: usize) -> f64 {
+    let values: Vec<f64> = of_group(baseline, name).filter_map(|(_, values)| values[index]).collect();
+    values.iter().sum::<f64>() / values.len().max(1) as f64
 }

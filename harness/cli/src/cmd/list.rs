@@ -30,7 +30,11 @@ pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
                 "end to end   success coverage_success success_args turns waste tokens tokens_per_success outcomes"
             );
         }
-        ListWhat::Importers => {}
+        ListWhat::Importers => {
+            for importer in datasets::import::ALL {
+                println!("{:<14} {}", importer.name, importer.reads);
+            }
+        }
         ListWhat::Datasets => {
             let dir = args.dir.clone().unwrap_or_else(|| "datasets/data".into());
             for path in folders(&dir)? {

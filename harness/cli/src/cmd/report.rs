@@ -11,14 +11,14 @@ use harness::episode::Episode;
 use harness::ids::{ActorId, ToolId};
 use harness::metric::rank::Measure;
 use harness::metric::score::{Score, ScoreInput, score};
-use harness::registry::Registry;
 use harness::run::dir::StoredRun;
 use harness::run::manifest::Manifest;
+use harness::store::responses::ResponseStore;
 use reports::{Input, Style, markdown, summarise, terminal, write_all};
 
 use crate::args::{Format, ReportArgs};
-use crate::exit::{Exit, OrExit as _};
-use crate::setup::{dataset_of, parts};
+use crate::exit::{Exit, OrExit as _, expected};
+use crate::setup::{dataset_of, subsets_of};
 
 /// Which labels a report goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,16 +104,32 @@ impl<'s> Scorer<'s> {
     }
 }
 
-pub fn report(registry: &Registry, args: &ReportArgs, labels: Labels) -> anyhow::Result<Exit> {
+pub fn report(args: &ReportArgs, labels: Labels) -> anyhow::Result<Exit> {
     let stored = StoredRun::read(&args.run).or_exit(Exit::Usage)?;
     let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), labels == Labels::AsRun)?;
     if labels == Labels::AsTheyAreNow && *dataset.digest() != stored.manifest.dataset.digest {
         eprintln!("the dataset has changed since the run; these scores go by revision {}", dataset.revision);
     }
-    let subsets = parts(registry, &dataset, &stored.manifest)?.subsets;
+    let subsets = subsets_of(&dataset, &stored.manifest)?;
     let files = args.out.clone().unwrap_or_else(|| args.run.join("report"));
     print_report(&dataset, &stored, &subsets, args.format, &files)?;
+    if let Some(path) = &args.cassette {
+        write_cassette(&stored, path)?;
+    }
     Ok(Exit::Ok)
+}
+
+/// Copies the answers that the run's episodes rest on into a file of their own.
+fn write_cassette(stored: &StoredRun, path: &Path) -> anyhow::Result<()> {
+    if path.exists() {
+        return Err(expected(Exit::Usage, format!("{}: exists already; name another file", path.display())));
+    }
+    let store = ResponseStore::read(&stored.path.join("responses.jsonl")).or_exit(Exit::Usage)?;
+    let keys = stored.episodes.iter().flat_map(|episode| &episode.turns).map(|turn| turn.key.clone()).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let answers = runtime.block_on(store.export(&keys, path)).or_exit(Exit::Usage)?;
+    eprintln!("{}: {answers} answers", path.display());
+    Ok(())
 }
 
 /// Scores of all stored episodes, in plan order.

@@ -15,7 +15,7 @@ use harness::ids::JobKey;
 use harness::registry::Registry;
 use harness::run::dir::{RunDir, RunDirError, StoredRun};
 use harness::run::executor::{RunError, RunEvent, Work, run as run_jobs};
-use harness::run::manifest::{EndpointInfo, Finish, Manifest};
+use harness::run::manifest::{EndpointInfo, Finish, Manifest, Probe};
 use harness::run::plan::{Estimate, Job};
 use harness::store::responses::ResponseStore;
 
@@ -23,7 +23,7 @@ use crate::args::{Format, RunArgs};
 use crate::cmd::report::{Scorer, print_report};
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::progress::Progress;
-use crate::setup::{Planned, dataset_of, parts, plan, transport};
+use crate::setup::{Planned, check_endpoint, dataset_of, plan, sampling_of, strategies_of, subsets_of, transport};
 
 /// Where runs go that name no folder.
 pub const RUNS: &str = "runs";
@@ -42,14 +42,16 @@ pub fn run(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> {
 async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> {
     if let Some(path) = &args.resume {
         let (dir, stored) = RunDir::resume(path).or_exit(Exit::Usage)?;
+        check_endpoint(&stored.manifest, args.profile.as_ref())?;
         let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), true)?;
         let StoredRun { manifest, plan, episodes, .. } = stored;
         return execute(registry, args, dir, Run { dataset, manifest, plan, episodes }).await;
     }
     let mut planned = plan(registry, args, None)?;
     if let Some(budget) = &args.budget {
-        let n = fit_budget(&planned, budget_seconds(budget)?, args).await?;
+        let (n, probe) = fit_budget(&planned, budget_seconds(budget)?, args).await?;
         planned = plan(registry, args, Some(n))?;
+        planned.manifest.probe = probe;
     }
     print_plan(&planned);
     if args.dry_run {
@@ -79,7 +81,7 @@ fn new_run_path(manifest: &Manifest) -> PathBuf {
 
 async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run) -> anyhow::Result<Exit> {
     let Run { dataset, mut manifest, plan, episodes } = run;
-    let parts = parts(registry, &dataset, &manifest)?;
+    let subsets = subsets_of(&dataset, &manifest)?;
     let done: HashSet<&JobKey> =
         episodes.iter().filter(|episode| !episode.outcome.is_infra_failure()).map(|episode| &episode.job).collect();
     let again = episodes.len() - done.len();
@@ -92,16 +94,16 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
     let mut how = Ending::Complete;
     if !todo.is_empty() {
         let gateway = gateway(args, &dir, manifest.endpoint.as_ref())?;
-        let scorer = Scorer::new(&dataset, &manifest, &parts.subsets);
+        let scorer = Scorer::new(&dataset, &manifest, &subsets);
         let mut progress = Progress::new(todo.len());
         let mut down = Downtime::default();
         let work = Work {
             dataset: &dataset,
-            subsets: parts.subsets.clone(),
-            strategies: parts.strategies,
+            subsets: subsets.clone(),
+            strategies: strategies_of(registry, &dataset, &manifest)?,
             gateway: &gateway,
             settings: manifest.settings.clone(),
-            sampling: parts.sampling,
+            sampling: sampling_of(&manifest),
             order: manifest.order.clone(),
             seed: manifest.seed,
             concurrency: gateway.profile().concurrency,
@@ -131,7 +133,7 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
     drop(dir);
     let stored = StoredRun::read(&path).or_exit(Exit::Usage)?;
     let files = path.join("report");
-    print_report(&dataset, &stored, &parts.subsets, Format::Human, &files)?;
+    print_report(&dataset, &stored, &subsets, Format::Human, &files)?;
     let failures = stored.episodes.iter().filter(|episode| episode.outcome.is_infra_failure()).count();
     Ok(conclude(&how, &path, failures, args.max_failures))
 }
@@ -203,6 +205,7 @@ fn ending(result: Result<(), RunError<Halt>>, drained: bool) -> anyhow::Result<E
 fn finish(how: &Ending, dir: &RunDir, gateway: &Gateway) -> anyhow::Result<Finish> {
     let stored = StoredRun::read(dir.path()).or_exit(Exit::Usage)?;
     let store = gateway.store();
+    let failures = stored.episodes.iter().any(|episode| episode.outcome.is_infra_failure());
     let served: std::collections::BTreeSet<String> = store
         .responses()
         .iter()
@@ -211,6 +214,7 @@ fn finish(how: &Ending, dir: &RunDir, gateway: &Gateway) -> anyhow::Result<Finis
     Ok(Finish {
         at: harness::clock::now_utc(),
         how: match how {
+            Ending::Complete if failures => "complete with failures",
             Ending::Complete => "complete",
             Ending::Capped(_) => "capped",
             Ending::Interrupted => "interrupted",
@@ -378,18 +382,11 @@ fn budget_seconds(text: &str) -> anyhow::Result<f64> {
     seconds.ok_or_else(|| expected(Exit::Usage, format!("--budget {text:?}: expected a time such as 90s, 10m or 1h")))
 }
 
-/// Speed of an endpoint in tokens per second.
-#[derive(Clone, Copy, Debug)]
-struct Speed {
-    prompt: f64,
-    output: f64,
-}
-
 /// Measures speed, then says how many queries fit the budget.
-async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::Result<usize> {
+async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::Result<(usize, Option<Probe>)> {
     let available = planned.manifest.selection.queries;
     let Some(endpoint) = planned.manifest.endpoint.as_ref().filter(|_| args.replay.is_none() && !args.offline) else {
-        return Ok(available);
+        return Ok((available, None));
     };
     let speed = measure_speed(endpoint).await?;
     let queries = planned.manifest.selection.queries.max(1) as f64;
@@ -399,8 +396,8 @@ async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::
         .estimates
         .iter()
         .map(|row| {
-            let prompt = row.input_tokens as f64 * new_prompt_share / speed.prompt;
-            (prompt + row.output_tokens as f64 / speed.output) / queries
+            let prompt = row.input_tokens as f64 * new_prompt_share / speed.prompt_tokens_per_s;
+            (prompt + row.output_tokens as f64 / speed.output_tokens_per_s) / queries
         })
         .sum();
     let n = if per_query > 0.0 { (seconds / per_query) as usize } else { available };
@@ -408,12 +405,12 @@ async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::
     eprintln!(
         "measured {:.0} prompt and {:.0} output tokens per second: about {per_query:.0} s per query over all strategies, \
          so {n} of {available} queries for a budget of {seconds:.0} s",
-        speed.prompt, speed.output
+        speed.prompt_tokens_per_s, speed.output_tokens_per_s
     );
-    Ok(n)
+    Ok((n, Some(speed)))
 }
 
-async fn measure_speed(endpoint: &EndpointInfo) -> anyhow::Result<Speed> {
+async fn measure_speed(endpoint: &EndpointInfo) -> anyhow::Result<Probe> {
     let transport = transport(endpoint)?;
     // Words that no other prompt starts with, so that no cache answers for the machine.
     let filler: String = (0..400).map(|n| format!("item {n} weighs {} g; ", (n * 37) % 91)).collect();
@@ -439,5 +436,8 @@ async fn measure_speed(endpoint: &EndpointInfo) -> anyhow::Result<Speed> {
     };
     let (read_s, read_tokens, _) = timed(&format!("{filler}\nAnswer with the word yes."), 1).await?;
     let (write_s, _, written) = timed("Count from one to one hundred in words.", 48).await?;
-    Ok(Speed { prompt: (read_tokens as f64 / read_s).max(1.0), output: (written.max(1) as f64 / write_s).max(0.1) })
+    Ok(Probe {
+        prompt_tokens_per_s: (read_tokens as f64 / read_s).max(1.0),
+        output_tokens_per_s: (written.max(1) as f64 / write_s).max(0.1),
+    })
 }

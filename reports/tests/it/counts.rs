@@ -1,0 +1,206 @@
+//! The numbers, worked out by hand or by a second way.
+
+use harness::metric::score::{Score, Stage};
+use harness::metric::stats::{LEVEL, wilson};
+use harness::run::plan::Job;
+use harness::usage::UsageSource;
+use reports::{Row, Summary, TokenSource, Verdict, summarise};
+
+use crate::fixture::{QUERIES, Run, run};
+
+fn row<'s>(summary: &'s Summary, size: u32, strategy: &str) -> &'s Row {
+    let size = summary.sizes.iter().find(|known| known.size == size).unwrap();
+    size.rows.iter().find(|row| row.strategy == strategy).unwrap()
+}
+
+fn notes(summary: &Summary) -> String {
+    summary.sizes.iter().flat_map(|size| &size.notes).cloned().collect::<Vec<_>>().join("\n")
+}
+
+fn of<'r>(run: &'r Run, size: u32, strategy: &'r str) -> impl Iterator<Item = &'r Score> {
+    run.scores.iter().filter(move |score| score.size == size && score.strategy == strategy)
+}
+
+#[track_caller]
+fn assert_near(value: f64, wanted: f64) {
+    assert!((value - wanted).abs() < 1e-12, "{value}, not {wanted}");
+}
+
+#[test]
+fn the_denominator_never_shrinks() {
+    let run = run();
+    let summary = summarise(&run.input());
+    let n = u64::from(QUERIES);
+    let eager = row(&summary, 1_000, "eager");
+    let success = eager.success.unwrap();
+    assert_eq!((success.share.hits, success.share.of, eager.not_runnable), (0, n, n));
+    assert_eq!(success.interval, wilson(0, n, LEVEL));
+    assert_eq!((eager.effort, eager.tokens, eager.prompt_estimate), (None, None, Some(75_000)));
+
+    let bridge = row(&summary, 1_000, "bridge");
+    assert_eq!((bridge.planned, bridge.missing, bridge.failed, bridge.limited), (n, 1, 2, 1));
+    let hits = of(&run, 1_000, "bridge").filter(|score| score.success == Some(true)).count() as u64;
+    let share = bridge.success.unwrap().share;
+    assert_eq!((share.hits, share.of), (hits, n));
+    // Two groups in four queries, none in four: the missing query is a no-tool one and has no group.
+    assert_eq!(bridge.waterfall.as_ref().unwrap().groups, n);
+    assert_eq!(bridge.exposed.unwrap().of, n);
+}
+
+#[test]
+fn a_failure_is_the_worst_value_whatever_was_recorded() {
+    let mut run = run();
+    let summary = summarise(&run.input());
+    let before = row(&summary, 150, "bm25-llm").clone();
+    for score in run.scores.iter_mut().filter(|score| score.size == 150 && score.strategy == "bm25-llm") {
+        score.outcome = "failed(connect)".to_owned();
+        score.infra_failure = true;
+        score.success = Some(true);
+    }
+    let summary = summarise(&run.input());
+    let after = row(&summary, 150, "bm25-llm");
+    assert!(before.retrieved("recall@5").unwrap() > 0.5 && before.success.unwrap().rate > 0.5);
+    assert_near(after.retrieved("recall@5").unwrap(), 0.0);
+    assert_eq!((after.success.unwrap().share.hits, after.exposed.unwrap().hits), (0, 0));
+    assert_eq!(after.retrieval.as_ref().unwrap().n, before.retrieval.as_ref().unwrap().n);
+}
+
+#[test]
+fn retrieval_means_leave_out_queries_that_need_no_tool() {
+    let run = run();
+    let summary = summarise(&run.input());
+    let retrieval = row(&summary, 500, "bm25").retrieval.as_ref().unwrap();
+    let values: Vec<f64> = of(&run, 500, "bm25").filter_map(|score| score.retrieval.get("recall@5").copied()).collect();
+    assert_eq!((retrieval.n, retrieval.no_tool), (44, 4));
+    assert_near(retrieval.means["recall@5"], values.iter().sum::<f64>() / 44.0);
+    assert!(row(&summary, 500, "bridge").retrieval.is_none() && row(&summary, 500, "bm25").success.is_none());
+}
+
+#[test]
+fn the_price_of_a_success_is_a_ratio_of_sums() {
+    let run = run();
+    let summary = summarise(&run.input());
+    let tokens: u64 = of(&run, 500, "eager").map(Score::tokens).sum();
+    let row = row(&summary, 500, "eager");
+    let shown = row.tokens.unwrap();
+    assert_near(shown.per_success.unwrap(), tokens as f64 / row.success.unwrap().share.hits as f64);
+    assert_near(shown.per_query.unwrap(), tokens as f64 / 32.0);
+    assert_eq!((shown.source, row.effort.unwrap().episodes), (TokenSource::Reported, 32));
+}
+
+#[test]
+fn reported_and_estimated_tokens_are_never_added_up() {
+    let mut run = run();
+    for (index, score) in run.scores.iter_mut().filter(|score| score.size == 150).enumerate() {
+        let estimated = score.strategy == "bridge" || score.strategy == "bm25-llm" && index % 2 == 0;
+        score.token_source = if estimated { UsageSource::Estimated } else { UsageSource::Reported };
+    }
+    let summary = summarise(&run.input());
+    let mixed = row(&summary, 150, "bm25-llm").tokens.unwrap();
+    assert_eq!((mixed.source, mixed.per_query, mixed.per_success), (TokenSource::Mixed, None, None));
+    assert_eq!(row(&summary, 150, "bridge").tokens.unwrap().source, TokenSource::Estimated);
+    assert!(notes(&summary).contains("mixed: some episodes of bm25-llm reported"));
+}
+
+#[test]
+fn comparisons_are_paired_and_as_deployed() {
+    let run = run();
+    let summary = summarise(&run.input());
+    let comparison = row(&summary, 500, "bm25-llm").comparison.as_ref().unwrap();
+    let rate = |strategy| row(&summary, 500, strategy).success.unwrap().rate;
+    assert_near(comparison.difference, rate("bm25-llm") - rate("eager"));
+    assert!(comparison.interval.lower < comparison.difference && comparison.difference < comparison.interval.upper);
+    assert_eq!((comparison.pairs, comparison.verdict), (u64::from(QUERIES), Verdict::Better));
+    assert!(comparison.p_adjusted >= comparison.p);
+    let both = comparison.both_run.unwrap();
+    let ran = |score: &&Score| !score.not_runnable;
+    let successes = of(&run, 500, "eager").filter(ran).filter(|score| score.success == Some(true)).count();
+    assert_eq!((both.pairs, both.of), (32, 48));
+    assert_near(both.reference_rate, successes as f64 / 32.0);
+    assert!(row(&summary, 150, "bm25-llm").comparison.as_ref().unwrap().both_run.is_none());
+    assert!(row(&summary, 500, "eager").comparison.is_none() && row(&summary, 500, "bm25").comparison.is_none());
+}
+
+#[test]
+fn the_closing_sentence_claims_only_what_is_shown() {
+    let closing = |run: &Run| summarise(&run.input()).closing;
+    assert!(closing(&run()).contains("shown to be better than eager: +81.2 points"), "{}", closing(&run()));
+    let mut level = run().only(&["eager", "bm25-llm"], &[150]);
+    assert!(closing(&level).ends_with("no difference to eager is shown: too small to rank"), "{}", closing(&level));
+    level.manifest.reference = None;
+    assert!(closing(&level).ends_with("no difference was tested"), "{}", closing(&level));
+    let mut lost = run().only(&["bm25-llm", "eager"], &[1_000]);
+    lost.manifest.reference = Some("bm25-llm".to_owned());
+    assert!(closing(&lost).ends_with("the reference; shown to be worse: eager"), "{}", closing(&lost));
+    let mut ceiling = run();
+    ceiling.manifest.strategies[2].meta.kind = "oracle".to_owned();
+    assert!(closing(&ceiling).contains("52.1 % by bridge"), "the oracle does not contend: {}", closing(&ceiling));
+    ceiling.manifest.reference = Some("bm25-llm".to_owned());
+    assert!(closing(&ceiling).contains("shown to be worse than bm25-llm: -29.2"), "{}", closing(&ceiling));
+    let none = run().only(&["eager"], &[1_000]);
+    assert_eq!(closing(&none), "at 1,000 tools no strategy had any success");
+}
+
+#[test]
+fn leaks_are_shouted_and_doubts_are_named() {
+    let mut run = run().only(&["eager", "bm25-llm"], &[150]);
+    assert_eq!(summarise(&run.input()).warnings, Vec::<String>::new());
+    run.scores[0].leaks = 2;
+    run.scores[1].truncation_suspected = true;
+    run.scores[2].hinges_on_unjudged = true;
+    let warnings = summarise(&run.input()).warnings;
+    assert_eq!(warnings.len(), 3, "{warnings:?}");
+    assert!(warnings[0].starts_with("LEAK: eager showed the model 2 traces"), "{warnings:?}");
+    assert!(warnings[1].starts_with("truncation suspected in 1 episode of eager"), "{warnings:?}");
+    assert!(warnings[2].starts_with("calls to unjudged tools decided 2.1 % of the episodes of eager"), "{warnings:?}");
+}
+
+#[test]
+fn repeats_are_no_new_queries() {
+    let once = run().only(&["eager", "bm25-llm"], &[150]);
+    let mut twice = run().only(&["eager", "bm25-llm"], &[150]);
+    twice.manifest.repeats = 2;
+    for index in 0..once.plan.len() {
+        let again = |key: &harness::ids::JobKey| harness::ids::JobKey::of_json(&(key, "again"));
+        let job = &once.plan[index];
+        twice.plan.push(Job { key: again(&job.key), repeat: 1, ..job.clone() });
+        let score = &once.scores[index];
+        twice.scores.push(Score { job: again(&score.job), repeat: 1, ..score.clone() });
+    }
+    let (once, twice) = (summarise(&once.input()), summarise(&twice.input()));
+    let width = |summary: &Summary| {
+        let interval = row(summary, 150, "eager").success.unwrap().interval;
+        interval.upper - interval.lower
+    };
+    assert_near(row(&twice, 150, "eager").success.unwrap().rate, row(&once, 150, "eager").success.unwrap().rate);
+    // The same answers once more: taken for new ones they would narrow it to 0.71 of its width.
+    assert!(width(&twice) > 0.85 * width(&once), "{} {}", width(&twice), width(&once));
+    let difference = |summary: &Summary| row(summary, 150, "bm25-llm").comparison.clone().unwrap();
+    assert_near(difference(&twice).difference, difference(&once).difference);
+    assert_eq!(difference(&twice).smallest_difference, difference(&once).smallest_difference);
+}
+
+#[test]
+fn the_waterfall_starts_where_the_strategy_does() {
+    let run = run();
+    let summary = summarise(&run.input());
+    let stages = |strategy| row(&summary, 150, strategy).waterfall.as_ref().unwrap().reached.clone();
+    assert!(!stages("eager").contains_key(&Stage::Retrieved));
+    assert!(stages("bridge").contains_key(&Stage::Retrieved), "it searched");
+    for strategy in ["eager", "bm25-llm", "bridge"] {
+        let reached: Vec<u64> = stages(strategy).into_values().collect();
+        assert!(reached.windows(2).all(|pair| pair[0] >= pair[1]), "{strategy}: {reached:?}");
+    }
+}
+
+#[test]
+fn sequential_queries_outside_success_stay_outside_when_missing() {
+    let mut run = run().only(&["eager", "bm25-llm"], &[150]);
+    for score in run.scores.iter_mut().filter(|score| score.query.as_str() < "q04") {
+        (score.success, score.coverage_success) = (None, None);
+    }
+    run.scores.retain(|score| score.strategy != "eager" || score.query.as_str() != "q00");
+    let summary = summarise(&run.input());
+    assert_eq!(row(&summary, 150, "eager").success.unwrap().share.of, 44);
+    assert_eq!(row(&summary, 150, "eager").planned, 48);
+}
