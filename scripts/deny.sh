@@ -13,7 +13,7 @@ else
         cargo install --quiet --locked --version "$version" --root "$root" cargo-deny
     fi
 fi
-"$tool" --offline check bans licenses sources
+"$tool" check bans licenses sources
 # polars must not drag in an HTTP stack of its own: one careless feature anywhere would.
 if cargo tree --quiet --package toolgauge-reports --invert object_store >/dev/null 2>&1; then
     echo "toolgauge: polars pulls in object_store; see the comment at polars-io in Cargo.toml" >&2

@@ -43,7 +43,7 @@ impl Strategy for FirstFive {
         }
     }
 
-    fn prepare<'a>(&'a self, view: Arc<View>) -> BoxFuture<'a, Result<Arc<dyn Prepared>, StrategyError>> {
+    fn prepare(&self, view: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>> {
         let tools = view.tools().iter().take(5).map(|tool| tool.id.clone()).collect();
         Box::pin(std::future::ready(Ok(Arc::new(Five(tools)) as Arc<dyn Prepared>)))
     }

@@ -1,6 +1,8 @@
 //! The agent's conversation in the three protocols of equal standing: native tools, a choice under a JSON schema, a choice in
 //! plain text. One conversation, three ways of asking; everything above this file is the same for all.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use crate::arguments;
@@ -191,12 +193,13 @@ fn json_format(name: &str, schema: &Value) -> Value {
 fn choice_prompt(tools: &[ToolDef]) -> String {
     let mut text = String::from("Tools:\n");
     for tool in tools {
-        text.push_str(&format!("- {}: {}\n  arguments: {}\n", tool.name, tool.description, tool.parameters));
+        let _ = writeln!(text, "- {}: {}\n  arguments: {}", tool.name, tool.description, tool.parameters);
     }
-    text.push_str(&format!(
+    let _ = write!(
+        text,
         "\nTo call a tool, answer with one JSON object and nothing else: {{\"tool\": \"<name>\", \"arguments\": {{…}}}}. \
          If no tool is needed, answer {{\"tool\": \"{NONE}\", \"arguments\": {{}}}}."
-    ));
+    );
     text
 }
 

@@ -300,6 +300,7 @@ impl Episode {
         self.turns.iter().filter(|turn| turn.span == span).count()
     }
 
+    #[must_use]
     /// The record without its times: equal for an interrupted and an uninterrupted run.
     pub fn without_times(mut self) -> Self {
         self.timing = Timing::default();

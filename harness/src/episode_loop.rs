@@ -248,9 +248,8 @@ async fn converse(
         let mut records = Vec::new();
         let mut called_catalogue = false;
         match talk.conversation.hear(&reply) {
-            Said::Words if cut_short => return Ok(Outcome::Truncated),
+            Said::Words | Said::Unreadable(_) if cut_short => return Ok(Outcome::Truncated),
             Said::Words => return Ok(Outcome::Completed),
-            Said::Unreadable(_) if cut_short => return Ok(Outcome::Truncated),
             Said::Unreadable(text) => {
                 talk.conversation.reject("That was not one JSON object of the form asked for. Try again.");
                 records.push(CallRecord {

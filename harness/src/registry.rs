@@ -89,14 +89,12 @@ impl Registry {
 
     /// Makes a strategy; parameters not given keep their defaults.
     pub fn make(&self, kind: &str, params: &Map<String, Value>) -> Result<Box<dyn Strategy>, RegistryError> {
-        match self.entries.iter().find(|entry| entry.kind == kind) {
-            Some(entry) => (entry.make)(params),
-            None => {
-                let known: Vec<_> = self.entries.iter().map(|entry| entry.kind).collect();
-                let near = nearest(kind, known.iter().copied());
-                Err(RegistryError::UnknownKind { kind: kind.to_owned(), near, known })
-            }
-        }
+        let Some(entry) = self.entries.iter().find(|entry| entry.kind == kind) else {
+            let known: Vec<_> = self.entries.iter().map(|entry| entry.kind).collect();
+            let near = nearest(kind, known.iter().copied());
+            return Err(RegistryError::UnknownKind { kind: kind.to_owned(), near, known });
+        };
+        (entry.make)(params)
     }
 }
 
@@ -140,7 +138,7 @@ mod tests {
             }
         }
 
-        fn prepare<'a>(&'a self, _: Arc<View>) -> BoxFuture<'a, Result<Arc<dyn Prepared>, StrategyError>> {
+        fn prepare(&self, _: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>> {
             unimplemented!("not called")
         }
     }

@@ -47,7 +47,7 @@ pub trait Strategy: Send + Sync {
     fn meta(&self) -> StrategyMeta;
 
     /// Builds whatever depends on the view alone.
-    fn prepare<'a>(&'a self, view: Arc<View>) -> BoxFuture<'a, Result<Arc<dyn Prepared>, StrategyError>>;
+    fn prepare(&self, view: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>>;
 }
 
 /// A strategy ready for the queries of one view.

@@ -35,7 +35,7 @@ impl Strategy for Bm25 {
         }
     }
 
-    fn prepare<'a>(&'a self, view: Arc<View>) -> BoxFuture<'a, Result<Arc<dyn Prepared>, StrategyError>> {
+    fn prepare(&self, view: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>> {
         let ranking = Ranking { retriever: Bm25Retriever::new(&view, &self.settings) };
         Box::pin(std::future::ready(Ok(Arc::new(ranking) as Arc<dyn Prepared>)))
     }

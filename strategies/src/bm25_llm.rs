@@ -51,7 +51,7 @@ impl Strategy for Bm25Llm {
         }
     }
 
-    fn prepare<'a>(&'a self, view: Arc<View>) -> BoxFuture<'a, Result<Arc<dyn Prepared>, StrategyError>> {
+    fn prepare(&self, view: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>> {
         let prefilter = Prefilter { retriever: Bm25Retriever::new(&view, &self.params.bm25), k: self.params.k, view };
         Box::pin(std::future::ready(Ok(Arc::new(prefilter) as Arc<dyn Prepared>)))
     }

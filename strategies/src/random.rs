@@ -40,7 +40,7 @@ impl Strategy for Random {
         }
     }
 
-    fn prepare<'a>(&'a self, view: Arc<View>) -> BoxFuture<'a, Result<Arc<dyn Prepared>, StrategyError>> {
+    fn prepare(&self, view: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>> {
         Box::pin(std::future::ready(Ok(Arc::new(Shuffle { view }) as Arc<dyn Prepared>)))
     }
 }

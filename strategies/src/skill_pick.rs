@@ -2,7 +2,7 @@
 //!
 //! Pass one shows the model the names and summaries of the visible skills and no tool; it picks skills. Pass two shows the
 //! core tools and the tools of the picked skills. Source: the skill-gated selection that Stripe describes for its assistant
-//! and OpenBot's K3 design. With more than 150 visible skills BM25 over name and summary
+//! and `OpenBot`'s K3 design. With more than 150 visible skills BM25 over name and summary
 //! keeps the pinned ones and the best of the others.
 
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ impl Strategy for SkillPick {
         }
     }
 
-    fn prepare<'a>(&'a self, view: Arc<View>) -> BoxFuture<'a, Result<Arc<dyn Prepared>, StrategyError>> {
+    fn prepare(&self, view: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>> {
         let texts = view.skills().iter().map(|skill| format!("{} {}", skill.name, skill.description));
         let index = Index::new(texts, &Bm25Settings::default());
         let two_pass = TwoPass { view, index, params: self.params };

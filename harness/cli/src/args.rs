@@ -1,5 +1,7 @@
 //! The command line.
 
+#![allow(clippy::doc_markdown, reason = "these comments are the help texts")]
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

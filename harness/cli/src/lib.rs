@@ -24,6 +24,7 @@ use crate::args::{Cli, Command};
 use crate::exit::{Exit, Expected};
 
 /// Runs the command line with these strategies.
+#[expect(clippy::needless_pass_by_value, reason = "so that a `main` is one line")]
 pub fn run(registry: Registry, args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,

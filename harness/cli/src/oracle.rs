@@ -53,7 +53,7 @@ impl Strategy for Oracle {
         }
     }
 
-    fn prepare<'a>(&'a self, view: Arc<View>) -> BoxFuture<'a, Result<Arc<dyn Prepared>, StrategyError>> {
+    fn prepare(&self, view: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>> {
         let told = Told { gold: self.gold.clone(), view, drives_model: self.drives_model };
         Box::pin(std::future::ready(Ok(Arc::new(told) as Arc<dyn Prepared>)))
     }

@@ -358,13 +358,12 @@ fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Re
     if let Some(script) = kind.as_deref().and_then(|kind| kind.strip_prefix("scripted")) {
         let behaviour: Behaviour = script.strip_prefix(':').unwrap_or("lexical").parse().or_exit(Exit::Usage)?;
         let name = format!("scripted:{}", behaviour.as_str());
-        let profile = match &profile_path {
-            Some(path) => load_profile(path)?,
-            None => {
-                let mut profile = Profile::hosted("scripted", behaviour.as_str());
-                profile.id.clone_from(&name);
-                profile
-            }
+        let profile = if let Some(path) = &profile_path {
+            load_profile(path)?
+        } else {
+            let mut profile = Profile::hosted("scripted", behaviour.as_str());
+            profile.id.clone_from(&name);
+            profile
         };
         return Ok(Some(EndpointInfo {
             kind: name,

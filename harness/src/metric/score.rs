@@ -67,6 +67,7 @@ pub enum Stage {
 
 /// What is measured of one episode.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "a row of measurements, not a state")]
 pub struct Score {
     pub job: JobKey,
     pub strategy: String,

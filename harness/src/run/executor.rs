@@ -67,7 +67,10 @@ pub enum RunError<E> {
     Plan(String),
 }
 
+/// Actor, size, order, and the digest of a query's own candidates.
 type ViewKey = (ActorId, u32, u32, Option<Digest>);
+/// Label of a strategy and the view it is prepared for.
+type StageKey = (String, ViewKey);
 
 struct Staged {
     toolbox: Toolbox,
@@ -78,7 +81,7 @@ struct Staged {
 struct Stages<'w> {
     work: &'w Work<'w>,
     validators: Validators,
-    cells: std::sync::Mutex<HashMap<(String, ViewKey), Arc<OnceCell<Staged>>>>,
+    cells: std::sync::Mutex<HashMap<StageKey, Arc<OnceCell<Staged>>>>,
 }
 
 /// The view in which a query is asked: the catalogue at a size, or the query's own candidates.
@@ -99,7 +102,7 @@ fn actor_of(dataset: &Dataset, query: &Query) -> Result<Actor, String> {
     }
 }
 
-impl<'w> Stages<'w> {
+impl Stages<'_> {
     async fn get<E>(&self, job: &Job, query: &Query) -> Result<Arc<OnceCell<Staged>>, RunError<E>> {
         let candidates = query.candidates.as_ref().map(Digest::of_json);
         let key = (job.strategy.clone(), (query.actor.clone(), job.size, job.order, candidates));
@@ -176,11 +179,11 @@ async fn run_job<E>(stages: &Stages<'_>, job: &Job) -> Result<Episode, RunError<
     let query = work.dataset.query(&job.query);
     let query = query.ok_or_else(|| RunError::Plan(format!("the dataset has no query {}", job.query)))?;
     let cell = stages.get(job, query).await?;
-    let staged = cell.get().ok_or_else(|| RunError::Plan("a stage was not made".to_owned()))?;
-    let stage = Stage {
+    let ready = cell.get().ok_or_else(|| RunError::Plan("a stage was not made".to_owned()))?;
+    let scene = Stage {
         validators: &stages.validators,
-        toolbox: &staged.toolbox,
-        prepared: staged.prepared.as_ref(),
+        toolbox: &ready.toolbox,
+        prepared: ready.prepared.as_ref(),
         gateway: work.gateway,
         settings: &work.settings,
         sampling: &work.sampling,
@@ -194,5 +197,5 @@ async fn run_job<E>(stages: &Stages<'_>, job: &Job) -> Result<Episode, RunError<
         repeat: job.repeat,
         seed: job.seed,
     };
-    run_episode(&stage, &cast).await.map_err(RunError::Unfinished)
+    run_episode(&scene, &cast).await.map_err(RunError::Unfinished)
 }

@@ -279,7 +279,7 @@ mod tests {
             let bytes = std::fs::read(&path).unwrap();
             let keep = (bytes.len() as f64 * cut) as usize;
             std::fs::write(&path, &bytes[..keep]).unwrap();
-            let whole_lines = bytes[..keep].iter().filter(|&&byte| byte == b'\n').count();
+            let whole_lines = bytes[..keep].split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n")).count();
             append(&path, &[json!("after")]);
             let contents = read(&path, "test").unwrap();
             let survived = whole_lines.saturating_sub(1);

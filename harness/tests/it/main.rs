@@ -4,5 +4,7 @@
 
 mod endpoint;
 mod episode;
+mod foreign;
 mod golden_metrics;
+mod resume;
 mod server;

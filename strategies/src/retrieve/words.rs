@@ -52,7 +52,9 @@ pub fn words(text: &str, settings: WordSettings) -> Vec<String> {
         if settings.split {
             let parts = split_word(word);
             if parts.len() > 1 {
-                parts.iter().for_each(|part| push(part));
+                for part in parts {
+                    push(part);
+                }
             }
         }
         push(word);
@@ -132,7 +134,9 @@ fn collect(schema: &Value, out: &mut String, depth: usize) {
             }
             ("items" | "additionalProperties" | "not", value) => collect(value, out, depth + 1),
             ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
-                schemas.iter().for_each(|schema| collect(schema, out, depth + 1));
+                for schema in schemas {
+                    collect(schema, out, depth + 1);
+                }
             }
             _ => {}
         }

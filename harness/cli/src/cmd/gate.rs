@@ -3,6 +3,7 @@
 //! A ranking without a model is deterministic, so there is nothing to test statistically: a mean that fell is a loss.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 
 use harness::ids::Digest;
@@ -102,7 +103,7 @@ fn write(path: &Path, baseline: &Baseline) -> anyhow::Result<()> {
         ("dataset", serde_json::to_string(&baseline.dataset)?),
         ("measures", serde_json::to_string(&baseline.measures)?),
     ] {
-        text.push_str(&format!("\"{name}\": {value},\n"));
+        let _ = writeln!(text, "\"{name}\": {value},");
     }
     text.push_str("\"values\": {\n");
     let lines: Vec<_> = baseline

@@ -413,7 +413,8 @@ async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::
 async fn measure_speed(endpoint: &EndpointInfo) -> anyhow::Result<Probe> {
     let transport = transport(endpoint)?;
     // Words that no other prompt starts with, so that no cache answers for the machine.
-    let filler: String = (0..400).map(|n| format!("item {n} weighs {} g; ", (n * 37) % 91)).collect();
+    let filler: Vec<String> = (0..400).map(|n| format!("item {n} weighs {} g", (n * 37) % 91)).collect();
+    let filler = filler.join("; ");
     let timed = async |text: &str, max_tokens: u32| -> anyhow::Result<(f64, u64, u64)> {
         let request = ChatRequest {
             model: endpoint.profile.model.clone(),

@@ -17,7 +17,7 @@ fn data() -> Option<PathBuf> {
 }
 
 /// BM25 with k1 1.2, b 0.75 over name and description, words split at case changes, 53 stop words: R@5 .550 unstemmed and
-/// about .625 stemmed over all 21,029 labelled queries of MetaTool.
+/// about .625 stemmed over all 21,029 labelled queries of `MetaTool`.
 #[test]
 fn bm25_on_metatool_agrees_with_the_published_figure() {
     let Some(data) = data() else { return };

@@ -1,0 +1,60 @@
+//! Every figure in a document comes from a committed run: the tables in README are what `report` prints of it, and the
+//! committed report is what `report` makes of the committed episodes.
+
+use std::path::PathBuf;
+
+use crate::support::{root, toolgauge};
+
+/// Committed runs, by folder name.
+fn published() -> Vec<PathBuf> {
+    let mut runs: Vec<_> = std::fs::read_dir(root().join("reports/published"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("manifest.json").exists())
+        .collect();
+    runs.sort();
+    runs
+}
+
+/// What `report` prints of a run, and the folder it writes.
+fn report(run: &std::path::Path) -> (String, tempfile::TempDir) {
+    let files = tempfile::tempdir().unwrap();
+    // From the root: the manifest names the dataset relative to it.
+    let output = toolgauge(&root()).arg("report").arg(run).arg("--out").arg(files.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (String::from_utf8(output.stdout).unwrap(), files)
+}
+
+#[test]
+fn committed_reports_are_what_their_episodes_say() {
+    let runs = published();
+    assert!(!runs.is_empty());
+    for run in runs {
+        let (_, files) = report(&run);
+        let mut compared = 0;
+        for entry in std::fs::read_dir(run.join("report")).unwrap().map(|entry| entry.unwrap()) {
+            let committed = std::fs::read(entry.path()).unwrap();
+            let made = std::fs::read(files.path().join(entry.file_name()));
+            assert!(made.is_ok_and(|made| made == committed), "{} is not what report writes", entry.path().display());
+            compared += 1;
+        }
+        assert!(compared >= 4, "{} holds {compared} files of a report", run.display());
+    }
+}
+
+#[test]
+fn tables_in_the_readme_are_what_report_prints() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let mut tables = 0;
+    for part in readme.split("<!-- table:").skip(1) {
+        let (name, rest) = part.split_once(" -->").unwrap();
+        let block = rest.split("<!-- /table -->").next().unwrap();
+        let shown = block.trim().trim_start_matches("```text").trim_end_matches("```").trim_matches('\n');
+        let (printed, _files) = report(&root().join("reports/published").join(name));
+        for paragraph in shown.split("\n\n") {
+            assert!(printed.contains(paragraph), "README shows of {name}:\n{paragraph}\nreport prints:\n{printed}");
+        }
+        tables += 1;
+    }
+    assert!(tables > 0, "README shows no table");
+}
