@@ -120,9 +120,8 @@ fn the_gate_passes_fails_and_refuses() {
     assert!(out.ends_with("gate passed\n"), "{out}");
     // A baseline that promises more than the run holds.
     let text = std::fs::read_to_string(dir.path().join("base.json")).unwrap();
-    let (line, _) =
-        text.lines().filter(|line| line.contains("[0.0,0.0,")).map(|line| (line.to_owned(), ())).next().unwrap();
-    std::fs::write(dir.path().join("high.json"), text.replace(&line, &line.replace("[0.0,0.0,", "[1.0,1.0,"))).unwrap();
+    let line = text.lines().find(|line| line.contains("[0.0,0.0,")).unwrap();
+    std::fs::write(dir.path().join("high.json"), text.replace(line, &line.replace("[0.0,0.0,", "[1.0,1.0,"))).unwrap();
     let (code, out, _) = run(dir.path(), &["gate", "a", "--baseline", "high.json"]);
     assert_eq!(code, 6, "{out}");
     assert!(out.contains("FELL") && out.contains("1.000 → 0.000"), "{out}");
