@@ -253,10 +253,10 @@ fn broken_queries_show_all_their_problems_at_once() {
 
 #[test]
 fn sizes_have_to_hold_what_scaling_queries_need() {
-    let manifest = format!("{MANIFEST}  sizes = [2, 9]\n");
+    let manifest = format!("{MANIFEST}  sizes = [1, 9]\n");
     assert_snapshot!(with(&[("dataset.toml", &manifest)]), @r#"
     dataset.toml:7:3: error: size 9 is larger than the catalogue; expected at most its 5 tools
-    dataset.toml:7:3: error: the core tools and the tools of scaling queries do not fit into size 2; expected at least 3, or fewer tools labelled by scaling queries
+    dataset.toml:7:3: error: the core tools and the tools of scaling queries do not fit into size 1; expected at least 2, or fewer tools labelled by scaling queries
     "#);
 }
 
