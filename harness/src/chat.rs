@@ -152,6 +152,8 @@ impl ChatReply {
         }
         let mut calls = Vec::new();
         if let Some(wire_calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) {
+            // Whatever is no object is no call, and nothing could be echoed of it.
+            wire_calls.retain(Value::is_object);
             for (index, call) in wire_calls.iter_mut().enumerate() {
                 if call["id"].as_str().is_none_or(str::is_empty) {
                     call["id"] = json!(format!("call_{index}"));

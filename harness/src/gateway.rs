@@ -86,7 +86,7 @@ pub struct Gateway {
     price: Option<Price>,
     spent: Mutex<Spent>,
     in_flight: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
-    stopping: std::sync::atomic::AtomicBool,
+    stop: tokio::sync::watch::Sender<bool>,
 }
 
 /// How a gateway is made. Without a transport only stored answers are served.
@@ -113,7 +113,7 @@ impl Gateway {
             price,
             spent: Mutex::new(Spent { cost: price.map(|_| 0.0), ..Spent::default() }),
             in_flight: Mutex::default(),
-            stopping: false.into(),
+            stop: tokio::sync::watch::Sender::new(false),
         };
         for (key, response) in gateway.store.responses().into_iter().filter(|(_, response)| !response.replayed) {
             gateway.spend(&response.body, || gateway.store.request(&key).map(|request| request.body));
@@ -133,9 +133,10 @@ impl Gateway {
         *self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends nothing more: episodes under way end unfinished at their next request.
+    /// Sends nothing more and waits for nothing: episodes under way end unfinished, and what was in flight is possibly
+    /// billed.
     pub fn stop(&self) {
-        self.stopping.store(true, std::sync::atomic::Ordering::SeqCst);
+        self.stop.send_replace(true);
     }
 
     /// Asks for a chat completion. `prompt_tokens` is the caller's estimate of the prompt.
@@ -233,14 +234,21 @@ impl Gateway {
         let Some(transport) = &self.transport else {
             return Err(AskError::NotRecorded { key: key.clone() });
         };
-        if self.stopping.load(std::sync::atomic::Ordering::SeqCst) {
+        let mut stop = self.stop.subscribe();
+        if *stop.borrow() {
             return Err(AskError::Stopping);
         }
         self.check_caps()?;
         self.store.intend(key, request, now_utc()).await?;
         // The jitter of the waits is drawn from the key, so that no clock or shared state decides anything.
         let seed = key.seed();
-        match with_retries(transport.as_ref(), route, &request.body, &self.policy, seed, &mut |_| {}).await {
+        let mut ignore = |_: &Attempt| {};
+        let attempts = with_retries(transport.as_ref(), route, &request.body, &self.policy, seed, &mut ignore);
+        let outcome = tokio::select! {
+            outcome = attempts => outcome,
+            _ = stop.wait_for(|stop| *stop) => return Err(AskError::Stopping),
+        };
+        match outcome {
             Ok(answered) => {
                 let failed: Vec<_> = answered.attempts.iter().map(failed_attempt).collect();
                 let response =

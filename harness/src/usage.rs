@@ -22,17 +22,22 @@ pub struct Usage {
     pub reasoning_tokens: Option<u64>,
 }
 
+/// More than this is no count of one generation; sums of what is below cannot overflow.
+const MOST_TOKENS: u64 = 1_000_000_000;
+
 impl Usage {
     pub fn total(&self) -> u64 {
         self.input_tokens + self.output_tokens
     }
 
-    /// Reads a `usage` object. Missing, null, or without any prompt tokens (some servers send zeros) is `None`.
+    /// Reads a `usage` object. Missing, null, without any prompt tokens (some servers send zeros) or beyond any context is
+    /// `None`: not reported.
     pub fn parse(usage: &Value) -> Option<Self> {
-        let input_tokens = usage["prompt_tokens"].as_u64().filter(|&tokens| tokens > 0)?;
+        let tokens = |value: &Value| value.as_u64().filter(|&tokens| tokens <= MOST_TOKENS);
+        let input_tokens = tokens(&usage["prompt_tokens"]).filter(|&tokens| tokens > 0)?;
         Some(Self {
             input_tokens,
-            output_tokens: usage["completion_tokens"].as_u64()?,
+            output_tokens: tokens(&usage["completion_tokens"])?,
             cache_read_tokens: usage["prompt_tokens_details"]["cached_tokens"].as_u64(),
             cache_write_tokens: usage["prompt_tokens_details"]["cache_write_tokens"].as_u64(),
             reasoning_tokens: usage["completion_tokens_details"]["reasoning_tokens"].as_u64(),
@@ -126,7 +131,8 @@ mod tests {
 
     #[test]
     fn missing_usage_is_not_zero() {
-        for body in [json!(null), json!({}), json!({"prompt_tokens": 0, "completion_tokens": 0})] {
+        let absurd = json!({"prompt_tokens": u64::MAX, "completion_tokens": 1});
+        for body in [json!(null), json!({}), json!({"prompt_tokens": 0, "completion_tokens": 0}), absurd] {
             assert_eq!(Usage::parse(&body), None, "{body}");
         }
         let usage = Usage::parse(&json!({"prompt_tokens": 7, "completion_tokens": 0})).unwrap();

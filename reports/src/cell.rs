@@ -16,14 +16,14 @@ pub(crate) struct Cell<'a> {
     query: Facts<'a>,
 }
 
-/// What the scores of any strategy tell about a query.
+/// What the plan, or else the scores of any strategy, tell about a query.
 #[derive(Clone, Copy, Default)]
 struct Facts<'a> {
-    /// Required groups; `None` if no episode of the query was scored.
+    /// Required groups; `None` if the plan does not say and no episode of the query was scored.
     groups: Option<u32>,
     kind: Option<Kind>,
     intent: Option<&'a IntentId>,
-    /// A model-driven strategy was scored, and not end to end.
+    /// Model-driven strategies are not scored end to end on it.
     outside_success: bool,
 }
 
@@ -93,6 +93,15 @@ pub(crate) fn cells<'a>(input: &Input<'a>) -> BTreeMap<u32, Vec<Vec<Cell<'a>>>> 
         ] {
             facts.learn(score, drives_model);
         }
+    }
+    for planned in input.queries {
+        let facts = Facts {
+            groups: Some(planned.groups),
+            kind: Some(planned.kind),
+            intent: Some(&planned.intent),
+            outside_success: !planned.end_to_end,
+        };
+        at_size.insert((&planned.query, planned.size), facts);
     }
     let facts = |job: &Job| -> Facts<'a> {
         let by_query: Option<&Facts<'a>> =

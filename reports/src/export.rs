@@ -38,6 +38,8 @@ fn word(value: &impl serde::Serialize) -> String {
 /// Every number of an episode by name; a yes is 1, `None` = not measured. The names are the same for every episode.
 fn values(cell: &Cell<'_>, input: &Input<'_>) -> Vec<(String, Option<f64>)> {
     let score = cell.score;
+    let info = input.manifest.strategies.iter().find(|info| info.label == cell.job.strategy);
+    let (drives_model, ranks) = info.map_or((false, false), |info| (info.meta.drives_model, info.meta.ranks));
     let yes = |value: Option<bool>| value.map(f64::from);
     let number = |value: fn(&Score) -> u32| score.map(|score| f64::from(value(score)));
     let large = |value: fn(&Score) -> u64| score.map(|score| value(score) as f64);
@@ -48,8 +50,9 @@ fn values(cell: &Cell<'_>, input: &Input<'_>) -> Vec<(String, Option<f64>)> {
         ("not_runnable", flag(|score| score.not_runnable)),
         ("unanswerable", flag(|score| score.unanswerable)),
         ("groups", number(|score| score.groups)),
-        ("success", yes(score.and_then(|score| score.success))),
-        ("coverage_success", yes(score.and_then(|score| score.coverage_success))),
+        // As deployed, like the tables: an episode that is missing or failed has the worst value and not none.
+        ("success", yes(cell.success().filter(|_| drives_model))),
+        ("coverage_success", yes(cell.coverage_success().filter(|_| drives_model))),
         ("success_args", yes(score.and_then(|score| score.success_args))),
         ("covered", number(|score| score.covered)),
         ("hinges_on_unjudged", flag(|score| score.hinges_on_unjudged)),
@@ -78,7 +81,7 @@ fn values(cell: &Cell<'_>, input: &Input<'_>) -> Vec<(String, Option<f64>)> {
     }));
     values.extend(input.measures.iter().map(|measure| {
         let name = measure.to_string();
-        let value = score.and_then(|score| score.retrieval.get(&name).copied());
+        let value = cell.retrieval(&name).filter(|_| ranks);
         (name, value)
     }));
     values

@@ -19,6 +19,8 @@ mod tables;
 mod tally;
 mod terminal;
 
+use harness::dataset::Kind;
+use harness::ids::{IntentId, QueryId};
 use harness::metric::rank::Measure;
 use harness::metric::score::Score;
 use harness::run::manifest::Manifest;
@@ -39,4 +41,20 @@ pub struct Input<'a> {
     pub scores: &'a [Score],
     /// The measures that the scores were made with.
     pub measures: &'a [Measure],
+    /// What is known of planned queries whether or not an episode of them was scored. A query that is not listed is known
+    /// by its scores alone.
+    pub queries: &'a [PlannedQuery],
+}
+
+/// A query of the plan at one catalogue size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedQuery {
+    pub query: QueryId,
+    pub size: u32,
+    pub intent: IntentId,
+    pub kind: Kind,
+    /// Required groups in the actor's view; 0 = no-tool.
+    pub groups: u32,
+    /// Scored end to end: not so for sequential queries in mode `first_call`.
+    pub end_to_end: bool,
 }

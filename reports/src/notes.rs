@@ -29,6 +29,11 @@ pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
             "{queries} unanswerable for the actor: no member of a required group in the view; scored as no-tool"
         ));
     }
+    let outside = rows.iter().filter_map(|row| Some(row.planned - row.success.as_ref()?.share.of)).max().unwrap_or(0);
+    if outside > 0 {
+        let queries = plural(outside, "sequential query", "sequential queries");
+        notes.push(format!("success is over n - {outside}: {queries} cannot be scored in mode first_call"));
+    }
     notes.extend(tokens(rows));
     notes.extend(rows.iter().filter_map(effort));
     let guesses: Vec<_> =

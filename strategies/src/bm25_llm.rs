@@ -17,6 +17,7 @@ use crate::retrieve::bm25::{Bm25Retriever, Bm25Settings};
 #[serde(default, deny_unknown_fields)]
 pub struct Bm25LlmParams {
     /// Tools shown beside the core tools.
+    #[serde(deserialize_with = "crate::positive")]
     pub k: usize,
     pub bm25: Bm25Settings,
 }

@@ -10,6 +10,7 @@ pub mod retrieve;
 pub mod skill_pick;
 
 use harness::registry::Registry;
+use serde::{Deserialize, Deserializer};
 
 /// Every built-in strategy, in the order in which they are listed.
 pub fn builtin() -> Registry {
@@ -23,6 +24,12 @@ pub fn builtin() -> Registry {
             "the model picks skills, then sees only their tools (two passes)",
             skill_pick::SkillPick::new,
         )
+}
+
+/// A parameter that counts something: 1 or more.
+fn positive<'de, D: Deserializer<'de>>(value: D) -> Result<usize, D::Error> {
+    let count = usize::deserialize(value)?;
+    if count > 0 { Ok(count) } else { Err(serde::de::Error::custom("0 is out of range, expected at least 1")) }
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use crate::retrieve::bm25::{Bm25Settings, Index};
 #[serde(default, deny_unknown_fields)]
 pub struct SkillPickParams {
     /// Skills the model may pick at once.
+    #[serde(deserialize_with = "crate::positive")]
     pub max_skills: usize,
     /// Show the bodies of the picked skills in pass two.
     pub bodies: bool,

@@ -129,21 +129,20 @@ pub fn parse_strategy(text: &str) -> anyhow::Result<StrategySection> {
             .ok_or_else(|| format!("{text:?}: {part:?} is no parameter; expected `key=value`"))
             .or_exit(Exit::Usage)?;
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-        insert(&mut params, path, value);
+        if !insert(&mut params, path, value) {
+            return Err(expected(Exit::Usage, format!("{text:?}: `{path}` is given twice")));
+        }
     }
     Ok(StrategySection { kind, label: Some(label), params })
 }
 
-fn insert(params: &mut Map<String, Value>, path: &str, value: Value) {
+/// Puts a value at its dotted path; whether the place was free.
+fn insert(params: &mut Map<String, Value>, path: &str, value: Value) -> bool {
     match path.split_once('.') {
-        None => {
-            params.insert(path.to_owned(), value);
-        }
+        None => params.insert(path.to_owned(), value).is_none(),
         Some((group, rest)) => {
             let group = params.entry(group.to_owned()).or_insert_with(|| Value::Object(Map::new()));
-            if let Value::Object(inner) = group {
-                insert(inner, rest, value);
-            }
+            if let Value::Object(inner) = group { insert(inner, rest, value) } else { false }
         }
     }
 }
@@ -185,6 +184,7 @@ mod tests {
         assert_eq!(section.kind, "bm25-llm");
         assert_eq!(json!(section.params), json!({"k": 3, "bm25": {"words": {"stem": true}}, "name": "x"}));
         assert!(parse_strategy("bm25:k").unwrap_err().to_string().contains("expected `key=value`"));
+        assert!(parse_strategy("bm25:k=1:k=2").unwrap_err().to_string().contains("`k` is given twice"));
     }
 
     #[test]

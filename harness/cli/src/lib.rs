@@ -52,13 +52,10 @@ fn dispatch(registry: &Registry, command: &Command) -> anyhow::Result<Exit> {
 }
 
 fn report_error(error: &anyhow::Error) -> Exit {
-    if let Some(io) = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>())
-        && io.kind() == std::io::ErrorKind::BrokenPipe
-    {
-        return Exit::Ok;
-    }
     if let Some(expected) = error.downcast_ref::<Expected>() {
-        eprintln!("toolgauge: {expected}");
+        // Messages name files and values from outside.
+        let text = expected.to_string();
+        eprintln!("toolgauge: {}", text.lines().map(harness::text::plain).collect::<Vec<_>>().join("\n"));
         expected.exit
     } else {
         eprintln!("toolgauge: {error:#}\nThis is a bug in toolgauge; please report it with the command that led here.");

@@ -10,7 +10,7 @@ use datasets::scale::{Distractors, nested, valid_at};
 use harness::catalogue::{Actor, View};
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, Query};
-use harness::endpoint::{Behaviour, OpenAi, OpenAiConfig, Profile, Scripted, Secret, Transport};
+use harness::endpoint::{Behaviour, OpenAi, OpenAiConfig, Profile, Scripted, Secret, Transport, check_base_url};
 use harness::episode_loop::{LoopSettings, Mode, Wording};
 use harness::ids::{Digest, QueryId, ToolId};
 use harness::registry::Registry;
@@ -20,7 +20,7 @@ use harness::run::manifest::{
 use harness::run::plan::{Estimate, EstimateBasis, Grid, Job, estimate, jobs};
 use harness::strategy::Strategy;
 use harness::tokens;
-use harness::usage::PriceTable;
+use harness::usage::{Price, PriceTable};
 use serde_json::{Map, Value};
 
 use crate::args::{ModeArg, OrderArg, QueriesArg, RunArgs, WordingArg};
@@ -32,6 +32,7 @@ use crate::oracle::Oracle;
 const DEFAULT_KEY_ENV: &str = "OPENAI_API_KEY";
 const DEFAULT_TIMEOUT_S: u64 = 600;
 const DEFAULT_ORDERS: u32 = 4;
+const MOST_REPEATS: u32 = 1_000;
 const BUILT_IN_PRICES: &str = include_str!("../prices.toml");
 
 /// A planned run, before anything is written.
@@ -40,6 +41,8 @@ pub struct Planned {
     pub manifest: Manifest,
     pub jobs: Vec<Job>,
     pub estimates: Vec<Estimate>,
+    /// Queries asked per size.
+    pub asked: Vec<(u32, usize)>,
 }
 
 /// Loads a dataset folder.
@@ -97,6 +100,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         },
         orders: experiment.orders.unwrap_or(DEFAULT_ORDERS),
     };
+    check_numbers(args, &experiment, &settings, &order)?;
     let sizes = sizes(&dataset, args, &experiment)?;
     let split = args.split.clone().or(experiment.split.clone()).unwrap_or_else(|| "test".to_owned());
     let scaling_only = scaling_only(&dataset, args, &experiment, &sizes);
@@ -130,6 +134,10 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let context = Digest::of_json(&(dataset.digest(), endpoint.as_ref().map(|e| &e.profile), &settings, &prompt));
     let grid = Grid { context, strategies: &metas, sizes: grid_sizes, order: order.clone(), repeats, seed };
     let jobs = jobs(&grid);
+    if jobs.is_empty() {
+        return Err(expected(Exit::Usage, "nothing is planned: no strategy, query or size is left"));
+    }
+    let asked = grid.sizes.iter().map(|(size, _, queries)| (*size, queries.len())).collect();
     let estimates = estimates(&dataset, &metas, &grid, endpoint.as_ref(), &settings);
     let manifest = Manifest {
         version: RUN_VERSION,
@@ -160,7 +168,38 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         probe: None,
         finish: None,
     };
-    Ok(Planned { dataset, manifest, jobs, estimates })
+    Ok(Planned { dataset, manifest, jobs, estimates, asked })
+}
+
+/// Numbers that would plan nothing, everything, or what no file can hold.
+fn check_numbers(
+    args: &RunArgs,
+    experiment: &Experiment,
+    settings: &LoopSettings,
+    order: &OrderInfo,
+) -> anyhow::Result<()> {
+    let at_least_one = [
+        ("--sample", args.sample.or(experiment.sample).map(|n| n as u64)),
+        ("repeats", args.repeats.or(experiment.repeats).map(u64::from)),
+        ("orders", Some(u64::from(order.orders))),
+        ("max_turns", Some(u64::from(settings.max_turns))),
+        ("max_episode_tokens", settings.max_episode_tokens),
+        ("--max-tokens", args.max_tokens),
+    ];
+    let problem = if let Some((name, _)) = at_least_one.iter().find(|(_, value)| *value == Some(0)) {
+        format!("{name} is 0, expected at least 1")
+    } else if args.repeats.or(experiment.repeats).is_some_and(|repeats| repeats > MOST_REPEATS) {
+        format!("repeats: expected at most {MOST_REPEATS}")
+    } else if order.orders > MOST_REPEATS {
+        format!("orders: expected at most {MOST_REPEATS}")
+    } else if !(0.0..=2.0).contains(&settings.temperature) {
+        format!("temperature {}: expected 0 to 2", settings.temperature)
+    } else if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
+        "--max-cost: expected a sum above 0".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(expected(Exit::Usage, problem))
 }
 
 fn host() -> String {
@@ -189,6 +228,9 @@ fn strategies(
     for section in sections.iter().flat_map(expand) {
         let strategy = make_strategy(registry, dataset, &section.kind, &section.params)?;
         let label = section.label.unwrap_or(section.kind);
+        if label.trim().is_empty() {
+            return Err(expected(Exit::Usage, "a strategy has a blank `label`"));
+        }
         if infos.iter().any(|info| info.label == label) {
             let message = format!("two strategies are labelled {label:?}; give one a `label` of its own");
             return Err(expected(Exit::Usage, message));
@@ -391,6 +433,8 @@ fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Re
         }
         return Ok(None);
     };
+    // Before anything is written: an address may hold a password by mistake.
+    check_base_url(&base_url).or_exit(Exit::Usage)?;
     let managed = profile_path.is_some();
     let mut profile = match &profile_path {
         Some(path) => load_profile(path)?,
@@ -440,10 +484,28 @@ fn replayed_endpoint(recording: &Path, profile: Option<&PathBuf>) -> anyhow::Res
 
 pub fn prices(args: &RunArgs) -> anyhow::Result<PriceTable> {
     let (text, name) = match &args.prices {
-        Some(path) => (std::fs::read_to_string(path).or_exit(Exit::Usage)?, path.display().to_string()),
+        Some(path) => {
+            let name = path.display().to_string();
+            let text =
+                std::fs::read_to_string(path).map_err(|error| format!("{name}: {error}")).or_exit(Exit::Usage)?;
+            (text, name)
+        }
         None => (BUILT_IN_PRICES.to_owned(), "built-in prices".to_owned()),
     };
-    toml::from_str(&text).map_err(|error| expected(Exit::Usage, format!("{name}: {}", error.message())))
+    let table: PriceTable =
+        toml::from_str(&text).map_err(|error| expected(Exit::Usage, format!("{name}: {}", error.message())))?;
+    let sane = |price: &Price| {
+        [Some(price.input), Some(price.output), price.cache_read]
+            .iter()
+            .flatten()
+            .all(|usd| *usd >= 0.0 && usd.is_finite())
+    };
+    match table.models.iter().find(|(_, price)| !sane(price)) {
+        Some((model, _)) => {
+            Err(expected(Exit::Usage, format!("{name}: a price of {model:?} is negative or no number")))
+        }
+        None => Ok(table),
+    }
 }
 
 /// The transport of an endpoint; the key comes from the environment variable that the manifest names.

@@ -106,7 +106,13 @@ fn by_words(words: &Words) -> Option<ErrorKind> {
         ),
         (
             ErrorKind::ModelError,
-            &["tool_use_failed", "tool call validation failed", "failed to parse input at pos", "failed_generation"],
+            &[
+                "tool_use_failed",
+                "tool call validation failed",
+                "failed to parse input at pos",
+                "failed to parse tool call arguments",
+                "failed_generation",
+            ],
         ),
         (ErrorKind::QuotaExhausted, &["insufficient_quota", "insufficient credits", "insufficient balance"]),
         (
@@ -285,6 +291,7 @@ mod tests {
             (403, coded("content_filter", "flagged"), Filtered),
             (400, coded("tool_use_failed", "Failed to call a function"), ModelError),
             (500, message("Failed to parse input at pos 13: <tool>"), ModelError),
+            (500, message("Failed to parse tool call arguments as JSON: parse error at line 1"), ModelError),
             (401, message("a key with no context length"), Unauthorized),
             (403, json!({"detail": "no"}), Unauthorized),
             (

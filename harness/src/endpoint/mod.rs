@@ -17,7 +17,7 @@ use serde_json::Value;
 
 pub use alias::Aliases;
 pub use classify::classify;
-pub use openai::{OpenAi, OpenAiConfig, OpenAiError};
+pub use openai::{OpenAi, OpenAiConfig, OpenAiError, check_base_url};
 pub use profile::{NameRule, Profile, ProfileError, Protocol};
 pub use retry::{Answered, Attempt, RetryPolicy, with_retries};
 pub use scripted::{Behaviour, Scripted, UnknownBehaviour};

@@ -25,7 +25,7 @@ const MAX_BODY_BYTES: usize = 16 << 20;
 const MAX_RETRY_AFTER_MS: u64 = 10 * 60 * 1_000;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A key this short is a placeholder for a local server and may well be a word of an ordinary answer.
-const SHORT_KEY: usize = 16;
+const SHORT_KEY: usize = 8;
 
 /// Where the endpoint is and how to get in.
 #[derive(Clone, Debug)]
@@ -102,9 +102,14 @@ impl Transport for OpenAi {
     }
 }
 
+/// Checks a base URL without connecting. An error never repeats what may be a password.
+pub fn check_base_url(text: &str) -> Result<(), OpenAiError> {
+    base_url(text).map(|_| ())
+}
+
 fn base_url(text: &str) -> Result<Url, OpenAiError> {
     // A URL with a password in it must not be repeated, not even in the message that refuses it.
-    let shown = if text.contains('@') { "(not shown)".to_owned() } else { format!("{:?}", plain(text)) };
+    let shown = if text.contains(['@', '?']) { "(not shown)".to_owned() } else { format!("{:?}", plain(text)) };
     let refuse = |problem| OpenAiError::BaseUrl { shown: shown.clone(), problem };
     let url = Url::parse(text.trim()).map_err(|_| refuse("is no URL"))?;
     match &url {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 const STARS: &str = "***";
 
 /// A key. Prints as `***` however it is printed and cannot be serialised.
@@ -23,13 +25,61 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// The text with every occurrence of the key replaced, also where JSON has escaped it.
+    /// The text with every occurrence of the key replaced, however JSON or a URL has escaped it.
+    ///
+    /// JSON may escape any character in several ways (`\/`, `\u0073`), so a text that is JSON is read, its strings are
+    /// redacted, and it is written again; one that does not hold the key comes back as it was.
     pub fn redact(&self, text: &str) -> String {
         if self.is_empty() {
             return text.to_owned();
         }
-        let quoted = serde_json::Value::from(self.expose()).to_string();
-        text.replace(&quoted[1..quoted.len() - 1], STARS).replace(self.expose(), STARS)
+        if let Ok(mut value) = serde_json::from_str::<Value>(text) {
+            return if self.redact_value(&mut value) { value.to_string() } else { text.to_owned() };
+        }
+        self.redact_text(text)
+    }
+
+    fn redact_text(&self, text: &str) -> String {
+        let mut text = text.replace(self.expose(), STARS);
+        let escaped = Value::from(self.expose()).to_string();
+        for form in [escaped.trim_matches('"').to_owned(), escaped.trim_matches('"').replace('/', "\\/"), self.in_url()]
+        {
+            text = text.replace(&form, STARS);
+        }
+        text
+    }
+
+    /// Percent-encoded, as in a query.
+    fn in_url(&self) -> String {
+        let encode = |byte: u8| {
+            let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+            if plain { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+        };
+        self.expose().bytes().map(encode).collect()
+    }
+
+    /// Redacts every string of a value, names of fields included; whether there was anything to redact.
+    fn redact_value(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => {
+                let redacted = self.redact_text(text);
+                let found = redacted != *text;
+                *text = redacted;
+                found
+            }
+            Value::Array(items) => items.iter_mut().fold(false, |found, item| self.redact_value(item) | found),
+            Value::Object(fields) => {
+                let mut found = fields.values_mut().fold(false, |found, item| self.redact_value(item) | found);
+                if fields.keys().any(|name| self.redact_text(name) != *name) {
+                    let renamed =
+                        std::mem::take(fields).into_iter().map(|(name, item)| (self.redact_text(&name), item));
+                    *fields = renamed.collect();
+                    found = true;
+                }
+                found
+            }
+            _ => false,
+        }
     }
 }
 
@@ -56,5 +106,18 @@ mod tests {
         assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "*** *** Some(***)");
         assert_eq!(secret.redact(r#"a sk-1"2 b sk-1\"2"#), "a *** b ***");
         assert_eq!(Secret::new("").redact("text"), "text");
+        let slashes = Secret::new("ab/cd+efgh");
+        for body in [
+            r#"{"error": "bad key Bearer ab\/cd+efgh"}"#,
+            r#"{"a": ["\u0061b/cd\u002befgh"]}"#,
+            r#"{"ab/cd+efgh": 1}"#,
+            "see ?key=ab%2Fcd%2Befgh",
+            r"text with ab\/cd+efgh",
+        ] {
+            let redacted = slashes.redact(body);
+            assert!(redacted.contains(STARS) && !redacted.contains("efgh"), "{redacted}");
+        }
+        let untouched = r#"{"a":  "\u0062"}"#;
+        assert_eq!(slashes.redact(untouched), untouched);
     }
 }

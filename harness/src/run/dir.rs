@@ -28,6 +28,8 @@ pub enum RunDirError {
     NotARun { path: PathBuf },
     #[error("{path}: exists already; resume it with --resume, or name another folder")]
     Exists { path: PathBuf },
+    #[error("{path}: is not empty and no run; name a new folder")]
+    NotEmpty { path: PathBuf },
     #[error("{path}: another process is working on this run; wait for it, or stop it")]
     Busy { path: PathBuf },
     #[error("{path}: format version {found} is newer than {known}, which this toolgauge reads; use a newer toolgauge")]
@@ -67,6 +69,15 @@ impl RunDir {
             return Err(RunDirError::Exists { path: path.to_owned() });
         }
         std::fs::create_dir_all(path).map_err(io_at(path))?;
+        // What a process left that died before it wrote the manifest is not in the way.
+        let foreign = |name: &std::ffi::OsStr| {
+            name != "lock" && name != "plan.jsonl" && name != "plan.partial" && name != "manifest.partial"
+        };
+        for entry in std::fs::read_dir(path).map_err(io_at(path))? {
+            if foreign(&entry.map_err(io_at(path))?.file_name()) {
+                return Err(RunDirError::NotEmpty { path: path.to_owned() });
+            }
+        }
         let lock = lock(path)?;
         write_lines(&path.join("plan.jsonl"), plan)?;
         // The manifest comes last: a folder with one is a whole run.
@@ -124,8 +135,12 @@ impl StoredRun {
         };
         let value: Value = serde_json::from_str(&text).map_err(damaged)?;
         check_version(&manifest_path, &value["version"], RUN_VERSION)?;
-        let manifest = serde_json::from_str(&text).map_err(damaged)?;
+        let manifest: Manifest = serde_json::from_str(&text).map_err(damaged)?;
         let plan: Vec<Job> = read_lines(&path.join("plan.jsonl"), None)?;
+        if plan.len() != manifest.jobs {
+            let message = format!("{} jobs are planned, the manifest says {}", plan.len(), manifest.jobs);
+            return Err(RunDirError::Damaged { path: path.join("plan.jsonl"), line: plan.len(), message });
+        }
         let mut last: HashMap<JobKey, Episode> = HashMap::new();
         for episode in read_lines::<Episode>(&path.join("episodes.jsonl"), Some(SCHEMA))? {
             last.insert(episode.job.clone(), episode);

@@ -66,6 +66,8 @@ pub struct Contents {
     pub records: Vec<Value>,
     /// Bytes of a last line that a crash left unfinished. They were never acknowledged to anybody.
     pub torn_bytes: usize,
+    /// There was a whole header.
+    headed: bool,
 }
 
 fn encode(record: &[u8]) -> Vec<u8> {
@@ -92,11 +94,16 @@ fn decode(line: &[u8]) -> Result<Value, String> {
 pub fn read(path: &Path, kind: &str) -> Result<Contents, LogError> {
     let mut bytes = Vec::new();
     File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(LogError::io(path))?;
-    parse(path, kind, &bytes)
+    let contents = parse(path, kind, &bytes)?;
+    if contents.headed {
+        return Ok(contents);
+    }
+    let what = format!("it does not begin as a log of {kind:?}");
+    Err(LogError::Damaged { path: path.to_owned(), line: 1, what })
 }
 
 fn parse(path: &Path, kind: &str, bytes: &[u8]) -> Result<Contents, LogError> {
-    let mut contents = Contents { records: Vec::new(), torn_bytes: 0 };
+    let mut contents = Contents { records: Vec::new(), torn_bytes: 0, headed: false };
     let lines: Vec<_> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
     for (index, line) in lines.iter().enumerate() {
         if !line.ends_with(b"\n") {
@@ -125,6 +132,7 @@ fn parse(path: &Path, kind: &str, bytes: &[u8]) -> Result<Contents, LogError> {
             if header.version > VERSION {
                 return Err(LogError::Newer { path: path.to_owned(), found: header.version });
             }
+            contents.headed = true;
         } else {
             contents.records.push(record);
         }

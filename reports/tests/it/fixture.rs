@@ -27,7 +27,13 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn input(&self) -> Input<'_> {
-        Input { manifest: &self.manifest, plan: &self.plan, scores: &self.scores, measures: &self.measures }
+        Input {
+            manifest: &self.manifest,
+            plan: &self.plan,
+            scores: &self.scores,
+            measures: &self.measures,
+            queries: &[],
+        }
     }
 
     /// Keeps the jobs and scores of some strategies and sizes.

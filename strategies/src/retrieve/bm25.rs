@@ -10,7 +10,7 @@ use harness::catalogue::{Tool, View};
 use harness::episode::{ScoredTool, rank};
 use harness::ids::ToolId;
 use harness::strategy::{Retriever, StrategyError};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::words::{WordSettings, schema_text, words};
 
@@ -18,7 +18,11 @@ use super::words::{WordSettings, schema_text, words};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bm25Settings {
+    /// 0 to 100.
+    #[serde(deserialize_with = "k1")]
     pub k1: f64,
+    /// 0 to 1.
+    #[serde(deserialize_with = "b")]
     pub b: f64,
     /// Index names and descriptions of the arguments too.
     pub schema: bool,
@@ -29,6 +33,19 @@ impl Default for Bm25Settings {
     fn default() -> Self {
         Self { k1: 1.2, b: 0.75, schema: true, words: WordSettings::default() }
     }
+}
+
+fn k1<'de, D: Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
+    within(f64::deserialize(value)?, 100.0)
+}
+
+fn b<'de, D: Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
+    within(f64::deserialize(value)?, 1.0)
+}
+
+fn within<E: serde::de::Error>(value: f64, most: f64) -> Result<f64, E> {
+    let inside = (0.0..=most).contains(&value);
+    if inside { Ok(value) } else { Err(E::custom(format!("{value} is out of range, expected 0 to {most}"))) }
 }
 
 /// An index over texts. Documents are numbers, 0 to n − 1.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::GateArgs;
 use crate::cmd::report::scores;
-use crate::exit::{Exit, OrExit as _, expected};
+use crate::exit::{Exit, OrExit as _, expected, print_out};
 use crate::setup::{dataset_of, subsets_of};
 
 const VERSION: u32 = 1;
@@ -65,7 +65,7 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
     }
     if args.write {
         write(&args.baseline, &current)?;
-        println!("{}: baseline of {} rankings written", args.baseline.display(), current.values.len());
+        print_out(&format!("{}: baseline of {} rankings written\n", args.baseline.display(), current.values.len()))?;
         return Ok(Exit::Ok);
     }
     let committed = read(&args.baseline)?;
@@ -78,7 +78,18 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
         );
         return Err(expected(Exit::GateInconclusive, message));
     }
-    Ok(compare(&committed, &current, args.exact))
+    if !committed.values.keys().eq(current.values.keys()) {
+        let message = format!(
+            "{}: holds {} rankings and the run {}, and they are not the same; write a new baseline with --write",
+            args.baseline.display(),
+            committed.values.len(),
+            current.values.len()
+        );
+        return Err(expected(Exit::GateInconclusive, message));
+    }
+    let (exit, text) = compare(&committed, &current, args.exact);
+    print_out(&text)?;
+    Ok(exit)
 }
 
 fn baseline(scores: &[Score], setting: Digest, dataset: String) -> Baseline {
@@ -113,7 +124,11 @@ fn write(path: &Path, baseline: &Baseline) -> anyhow::Result<()> {
         .collect::<anyhow::Result<_>>()?;
     text.push_str(&lines.join(",\n"));
     text.push_str("\n}\n}\n");
-    std::fs::write(path, text).map_err(|error| expected(Exit::Usage, format!("{}: {error}", path.display())))
+    // A full disk must leave the old baseline whole.
+    let partial = path.with_extension("partial");
+    std::fs::write(&partial, text)
+        .and_then(|()| std::fs::rename(&partial, path))
+        .map_err(|error| expected(Exit::Usage, format!("{}: {error}", path.display())))
 }
 
 fn read(path: &Path) -> anyhow::Result<Baseline> {
@@ -124,6 +139,10 @@ fn read(path: &Path) -> anyhow::Result<Baseline> {
     let baseline: Baseline = serde_json::from_str(&text).map_err(|error| {
         expected(Exit::GateInconclusive, format!("{shown}:{}:{}: {error}", error.line(), error.column()))
     })?;
+    if let Some((key, _)) = baseline.values.iter().find(|(_, values)| values.len() != baseline.measures.len()) {
+        let message = format!("{shown}: {key:?} has another number of values than there are measures; write it anew");
+        return Err(expected(Exit::GateInconclusive, message));
+    }
     if baseline.version > VERSION {
         let message = format!("{shown}: version {} is newer than {VERSION}; use a newer toolgauge", baseline.version);
         return Err(expected(Exit::GateInconclusive, message));
@@ -131,13 +150,15 @@ fn read(path: &Path) -> anyhow::Result<Baseline> {
     Ok(baseline)
 }
 
-fn compare(committed: &Baseline, current: &Baseline, exact: bool) -> Exit {
+/// The verdict and its words.
+fn compare(committed: &Baseline, current: &Baseline, exact: bool) -> (Exit, String) {
+    let mut out = String::new();
     let mut failed = false;
     let mut moved_any = false;
     // Per strategy and size: a gain of one must not hide a loss of another.
     let groups: std::collections::BTreeSet<&str> = current.values.keys().map(|key| group(key)).collect();
     for group_name in groups {
-        println!("{}", harness::text::plain(group_name));
+        let _ = writeln!(out, "{}", harness::text::plain(group_name));
         for (index, measure) in current.measures.iter().enumerate() {
             let (before, after) = (mean(committed, group_name, index), mean(current, group_name, index));
             let moved: Vec<_> = of_group(current, group_name)
@@ -150,26 +171,26 @@ fn compare(committed: &Baseline, current: &Baseline, exact: bool) -> Exit {
             failed |= fell;
             moved_any |= !moved.is_empty();
             let verdict = if fell { "FELL" } else { "held" };
-            println!("  {measure:<12} {before:.4} → {after:.4}  {verdict}  {} queries moved", moved.len());
+            let _ = writeln!(out, "  {measure:<12} {before:.4} → {after:.4}  {verdict}  {} queries moved", moved.len());
             let value = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
             for (key, before, after) in moved.iter().take(SHOWN) {
-                println!("    {} → {}  {}", value(*before), value(*after), harness::text::plain(key));
+                let _ = writeln!(out, "    {} → {}  {}", value(*before), value(*after), harness::text::plain(key));
             }
             if moved.len() > SHOWN {
-                println!("    … and {} more", moved.len() - SHOWN);
+                let _ = writeln!(out, "    … and {} more", moved.len() - SHOWN);
             }
         }
     }
     if failed {
-        println!("gate failed: a mean fell below its baseline");
-        return Exit::GateFailed;
+        let _ = writeln!(out, "gate failed: a mean fell below its baseline");
+        return (Exit::GateFailed, out);
     }
     if moved_any && exact {
-        println!("gate failed: queries moved; if they should, write the baseline anew and commit it");
-        return Exit::GateFailed;
+        let _ = writeln!(out, "gate failed: queries moved; if they should, write the baseline anew and commit it");
+        return (Exit::GateFailed, out);
     }
-    println!("gate passed");
-    Exit::Ok
+    let _ = writeln!(out, "gate passed");
+    (Exit::Ok, out)
 }
 
 /// `strategy / size` of a key.

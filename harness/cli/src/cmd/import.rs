@@ -3,7 +3,7 @@
 use datasets::import::{ImportError, ImportOptions, find};
 
 use crate::args::ImportArgs;
-use crate::exit::{Exit, OrExit as _, expected};
+use crate::exit::{Exit, OrExit as _, expected, print_out};
 
 pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     let importer = find(&args.format).or_exit(Exit::Usage)?;
@@ -24,6 +24,6 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
         };
         expected(exit, error)
     })?;
-    println!("{}: {report}", args.out.display());
+    print_out(&format!("{}: {report}\n", args.out.display()))?;
     Ok(Exit::Ok)
 }

@@ -1,6 +1,6 @@
 //! `toolgauge list`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use harness::registry::Registry;
 use harness::run::dir::StoredRun;
@@ -9,77 +9,82 @@ use harness::text::plain;
 use crate::args::{ListArgs, ListWhat};
 use crate::cmd::report::measures;
 use crate::cmd::run::RUNS;
-use crate::exit::{Exit, expected};
+use crate::exit::{Exit, expected, print_out};
 
 pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
-    match args.what {
-        ListWhat::Strategies => {
-            println!("{:<12} shows the model only the right tools: the ceiling", "oracle");
-            println!("{:<12}   model=true", "");
-            for entry in registry.entries() {
-                println!("{:<12} {}", entry.kind, entry.summary);
-                if !entry.defaults.is_empty() {
-                    let params: Vec<_> = entry.defaults.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                    println!("{:<12}   {}", "", params.join(" "));
-                }
-            }
-        }
+    let lines = match args.what {
+        ListWhat::Strategies => strategies(registry),
         ListWhat::Metrics => {
-            println!("retrieval    {}", measures().iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
-            println!(
+            let retrieval: Vec<_> = measures().iter().map(ToString::to_string).collect();
+            vec![
+                format!("retrieval    {}", retrieval.join(" ")),
                 "end to end   success coverage_success success_args turns waste tokens tokens_per_success outcomes"
-            );
+                    .to_owned(),
+            ]
         }
         ListWhat::Importers => {
-            for importer in datasets::import::ALL {
-                println!("{:<14} {}", importer.name, importer.reads);
-            }
+            datasets::import::ALL.iter().map(|importer| format!("{:<14} {}", importer.name, importer.reads)).collect()
         }
         ListWhat::Datasets => {
             let dir = args.dir.clone().unwrap_or_else(|| "datasets/data".into());
-            for path in folders(&dir)? {
-                if path.join("dataset.toml").exists() {
-                    match datasets::load(&path) {
-                        Ok(dataset) => println!(
-                            "{:<24} {} {} · {} tools · {} skills · {} queries · {}",
-                            path.display(),
-                            plain(&dataset.name),
-                            plain(&dataset.revision),
-                            dataset.catalogue.tools.len(),
-                            dataset.catalogue.skills.len(),
-                            dataset.queries.len(),
-                            plain(&dataset.licence)
-                        ),
-                        Err(_) => println!("{:<24} has problems; `toolgauge run -d` names them", path.display()),
-                    }
-                }
-            }
+            folders(&dir)?.iter().filter(|path| path.join("dataset.toml").exists()).map(|path| dataset(path)).collect()
         }
         ListWhat::Runs => {
             let dir = args.dir.clone().unwrap_or_else(|| RUNS.into());
-            for path in folders(&dir)? {
-                if !path.join("manifest.json").exists() {
-                    continue;
-                }
-                match StoredRun::read(&path) {
-                    Ok(run) => println!(
-                        "{:<44} {} · {} of {} episodes · {}",
-                        path.display(),
-                        plain(&run.manifest.dataset.name),
-                        run.episodes.len(),
-                        run.plan.len(),
-                        run.manifest.finish.map_or_else(|| "not finished".to_owned(), |finish| finish.how)
-                    ),
-                    Err(error) => println!("{:<44} {}", path.display(), plain(&error.to_string())),
-                }
-            }
+            folders(&dir)?.iter().filter(|path| path.join("manifest.json").exists()).map(|path| run(path)).collect()
         }
-    }
+    };
+    print_out(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
     Ok(Exit::Ok)
 }
 
+fn strategies(registry: &Registry) -> Vec<String> {
+    let mut lines = vec![
+        format!("{:<12} shows the model only the right tools: the ceiling", "oracle"),
+        format!("{:<12}   model=true", ""),
+    ];
+    for entry in registry.entries() {
+        lines.push(format!("{:<12} {}", entry.kind, entry.summary));
+        if !entry.defaults.is_empty() {
+            let params: Vec<_> = entry.defaults.iter().map(|(name, value)| format!("{name}={value}")).collect();
+            lines.push(format!("{:<12}   {}", "", params.join(" ")));
+        }
+    }
+    lines
+}
+
+fn dataset(path: &Path) -> String {
+    let name = plain(&path.display().to_string());
+    match datasets::load(path) {
+        Ok(dataset) => format!(
+            "{name:<24} {} {} · {} tools · {} skills · {} queries · {}",
+            plain(&dataset.name),
+            plain(&dataset.revision),
+            dataset.catalogue.tools.len(),
+            dataset.catalogue.skills.len(),
+            dataset.queries.len(),
+            plain(&dataset.licence)
+        ),
+        Err(_) => format!("{name:<24} has problems; `toolgauge run -d` names them"),
+    }
+}
+
+fn run(path: &Path) -> String {
+    let name = plain(&path.display().to_string());
+    match StoredRun::read(path) {
+        Ok(run) => format!(
+            "{name:<44} {} · {} of {} episodes · {}",
+            plain(&run.manifest.dataset.name),
+            run.episodes.len(),
+            run.plan.len(),
+            plain(&run.manifest.finish.map_or_else(|| "not finished".to_owned(), |finish| finish.how))
+        ),
+        Err(error) => format!("{name:<44} {}", plain(&error.to_string())),
+    }
+}
+
 /// Sub-folders by name.
-fn folders(dir: &Path) -> anyhow::Result<Vec<std::path::PathBuf>> {
+fn folders(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(dir)
         .map_err(|error| expected(Exit::Usage, format!("{}: {error}; name a folder with --dir", dir.display())))?;
     let mut folders: Vec<_> =

@@ -1,23 +1,25 @@
 //! `toolgauge report` and `rescore`: pure functions of stored episodes and labels.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::{IsTerminal as _, Write as _};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use harness::catalogue::{Actor, View};
 use harness::dataset::{Dataset, Query};
 use harness::episode::Episode;
-use harness::ids::{ActorId, ToolId};
+use harness::episode_loop::Mode;
+use harness::ids::{ActorId, QueryId, ToolId};
 use harness::metric::rank::Measure;
 use harness::metric::score::{Score, ScoreInput, score};
 use harness::run::dir::StoredRun;
 use harness::run::manifest::Manifest;
+use harness::run::plan::Job;
 use harness::store::responses::ResponseStore;
-use reports::{Input, Style, markdown, summarise, terminal, write_all};
+use reports::{Input, PlannedQuery, Style, markdown, summarise, terminal, write_all};
 
 use crate::args::{Format, ReportArgs};
-use crate::exit::{Exit, OrExit as _, expected};
+use crate::exit::{Exit, OrExit as _, expected, print_out};
 use crate::setup::{dataset_of, subsets_of};
 
 /// Which labels a report goes by.
@@ -65,12 +67,7 @@ impl<'s> Scorer<'s> {
     }
 
     pub fn score(&self, episode: &Episode) -> Result<Score, String> {
-        let query = self.dataset.query(&episode.query).ok_or_else(|| {
-            format!(
-                "query {} of the run is not in the dataset; rescore needs the run's own dataset or a revision of it",
-                episode.query
-            )
-        })?;
+        let query = self.query(&episode.query)?;
         let info = self.manifest.strategies.iter().find(|info| info.label == episode.strategy);
         let info = info.ok_or_else(|| format!("the manifest has no strategy {:?}", episode.strategy))?;
         let view = self.view(query, episode.size)?;
@@ -86,6 +83,34 @@ impl<'s> Scorer<'s> {
                 drives_model: info.meta.drives_model,
             },
         ))
+    }
+
+    /// What is known of the queries of a plan, each once per size.
+    fn planned(&self, plan: &[Job]) -> Result<Vec<PlannedQuery>, String> {
+        let asked: BTreeSet<_> = plan.iter().map(|job| (&job.query, job.size)).collect();
+        let facts = |(id, size): (&QueryId, u32)| {
+            let query = self.query(id)?;
+            let view = self.view(query, size)?;
+            let labels = self.dataset.qrels.of(id).within(|tool| view.contains(tool)).unwrap_or_default();
+            Ok(PlannedQuery {
+                query: id.clone(),
+                size,
+                intent: query.intent.clone(),
+                kind: query.kind,
+                groups: labels.groups().len() as u32,
+                end_to_end: !(query.sequential && self.manifest.settings.mode == Mode::FirstCall),
+            })
+        };
+        asked.into_iter().map(facts).collect()
+    }
+
+    fn query(&self, id: &QueryId) -> Result<&Query, String> {
+        let missing = || {
+            format!(
+                "query {id} of the run is not in the dataset; rescore needs the run's own dataset or a revision of it"
+            )
+        };
+        self.dataset.query(id).map(Arc::as_ref).ok_or_else(missing)
     }
 
     fn view(&self, query: &Query, size: u32) -> Result<Arc<View>, String> {
@@ -152,7 +177,14 @@ pub fn print_report(
 ) -> anyhow::Result<()> {
     let scores = scores(dataset, stored, subsets)?;
     let measures = measures();
-    let input = Input { manifest: &stored.manifest, plan: &stored.plan, scores: &scores, measures: &measures };
+    let queries = Scorer::new(dataset, &stored.manifest, subsets).planned(&stored.plan).or_exit(Exit::Dataset)?;
+    let input = Input {
+        manifest: &stored.manifest,
+        plan: &stored.plan,
+        scores: &scores,
+        measures: &measures,
+        queries: &queries,
+    };
     let summary = summarise(&input);
     write_all(files, &input, &summary).or_exit(Exit::Usage)?;
     let mut text = match format {
@@ -163,8 +195,7 @@ pub fn print_report(
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    // Written in one go and not with `print!`, which would panic when a pager closes the pipe.
-    std::io::stdout().write_all(text.as_bytes())?;
+    print_out(&text)?;
     if format == Format::Human {
         eprintln!("files: {}", files.display());
     }

@@ -18,6 +18,7 @@ use harness::run::executor::{RunError, RunEvent, Work, run as run_jobs};
 use harness::run::manifest::{EndpointInfo, Finish, Manifest, Probe};
 use harness::run::plan::{Estimate, Job};
 use harness::store::responses::ResponseStore;
+use harness::text::plain;
 
 use crate::args::{Format, RunArgs};
 use crate::cmd::report::{Scorer, print_report};
@@ -48,7 +49,10 @@ async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> 
         return execute(registry, args, dir, Run { dataset, manifest, plan, episodes }).await;
     }
     let mut planned = plan(registry, args, None)?;
-    if let Some(budget) = &args.budget {
+    let asks = planned.estimates.iter().any(|row| row.requests > 0);
+    if args.dry_run && args.budget.is_some() {
+        eprintln!("--budget: speed is not measured in a dry run; the plan below is not cut to it");
+    } else if let Some(budget) = args.budget.as_ref().filter(|_| asks) {
         let (n, probe) = fit_budget(&planned, budget_seconds(budget)?, args).await?;
         planned = plan(registry, args, Some(n))?;
         planned.manifest.probe = probe;
@@ -109,10 +113,12 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
             concurrency: gateway.profile().concurrency,
             drain: &drain,
         };
+        let mut finished = 0;
         let observe = |event: RunEvent<'_>| -> Result<(), Halt> {
             match event {
                 RunEvent::Finished { episode, .. } => {
                     dir.add(episode)?;
+                    finished += 1;
                     let score = scorer.score(episode).map_err(Halt::Bug)?;
                     progress.finished(episode, &score, gateway.spent());
                     down.watch(episode)
@@ -125,7 +131,7 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
             () = interrupted(&drain, &gateway) => unreachable!("the watcher never returns"),
         };
         progress.close();
-        how = ending(result, drain.load(Ordering::SeqCst))?;
+        how = ending(result, drain.load(Ordering::SeqCst), todo.len() - finished)?;
         manifest.finish = Some(finish(&how, &dir, &gateway)?);
         dir.update(&manifest).or_exit(Exit::Usage)?;
     }
@@ -144,8 +150,13 @@ fn conclude(how: &Ending, path: &Path, failures: usize, allowed: usize) -> Exit 
     match how {
         Ending::Capped(why) => {
             eprintln!(
-                "toolgauge: {why}; the table covers what was planned, missing episodes count as failures. {resume}"
+                "toolgauge: {why}; missing episodes count as failures in the table. A resumed run has no cap unless it is \
+                 given one, a higher one than before; {resume}"
             );
+            Exit::Capped
+        }
+        Ending::NotRecorded(why) => {
+            eprintln!("toolgauge: {why}; a resumed run asks the endpoint unless it is --offline too; {resume}");
             Exit::Capped
         }
         Ending::Interrupted => {
@@ -153,7 +164,7 @@ fn conclude(how: &Ending, path: &Path, failures: usize, allowed: usize) -> Exit 
             Exit::Interrupted
         }
         Ending::Endpoint(why) => {
-            eprintln!("toolgauge: the endpoint cannot be used: {why}\n{resume}");
+            eprintln!("toolgauge: the endpoint cannot be used: {}\n{resume}", plain(why));
             Exit::Endpoint
         }
         Ending::Complete if failures > allowed => {
@@ -169,6 +180,7 @@ fn conclude(how: &Ending, path: &Path, failures: usize, allowed: usize) -> Exit 
 enum Ending {
     Complete,
     Capped(String),
+    NotRecorded(String),
     Interrupted,
     Endpoint(String),
 }
@@ -184,13 +196,16 @@ enum Halt {
     Bug(String),
 }
 
-fn ending(result: Result<(), RunError<Halt>>, drained: bool) -> anyhow::Result<Ending> {
+fn ending(result: Result<(), RunError<Halt>>, drained: bool, left: usize) -> anyhow::Result<Ending> {
     match result {
-        Ok(()) if drained => Ok(Ending::Interrupted),
+        Ok(()) if drained && left > 0 => Ok(Ending::Interrupted),
         Ok(()) => Ok(Ending::Complete),
         Err(RunError::Unfinished(Unfinished::Ask(AskError::Stopping))) => Ok(Ending::Interrupted),
-        Err(RunError::Unfinished(Unfinished::Ask(error @ (AskError::Capped(_) | AskError::NotRecorded { .. })))) => {
+        Err(RunError::Unfinished(Unfinished::Ask(error @ AskError::Capped(_)))) => {
             Ok(Ending::Capped(error.to_string()))
+        }
+        Err(RunError::Unfinished(Unfinished::Ask(error @ AskError::NotRecorded { .. }))) => {
+            Ok(Ending::NotRecorded(error.to_string()))
         }
         Err(RunError::Unfinished(Unfinished::Ask(AskError::Endpoint(failure)))) => {
             Ok(Ending::Endpoint(failure.to_string()))
@@ -216,7 +231,7 @@ fn finish(how: &Ending, dir: &RunDir, gateway: &Gateway) -> anyhow::Result<Finis
         how: match how {
             Ending::Complete if failures => "complete with failures",
             Ending::Complete => "complete",
-            Ending::Capped(_) => "capped",
+            Ending::Capped(_) | Ending::NotRecorded(_) => "capped",
             Ending::Interrupted => "interrupted",
             Ending::Endpoint(_) => "failed",
         }
@@ -239,7 +254,7 @@ async fn interrupted(drain: &AtomicBool, gateway: &Gateway) {
         signals += 1;
         drain.store(true, Ordering::SeqCst);
         if signals == 1 {
-            eprintln!("finishing the episodes under way; once more to stop at their next request");
+            eprintln!("finishing the episodes under way; once more to drop them");
         } else {
             gateway.stop();
         }
@@ -318,6 +333,14 @@ fn print_plan(planned: &Planned) {
         "plan: {} {} · split {} · {} queries{sampled} · {} episodes",
         manifest.dataset.name, manifest.dataset.revision, selection.split, selection.queries, manifest.jobs
     );
+    for (size, asked) in &planned.asked {
+        if *asked < selection.queries {
+            eprintln!(
+                "at {size} tools: {asked} of {} queries; what does the job of the others is not in that catalogue",
+                selection.queries
+            );
+        }
+    }
     let asking: Vec<&Estimate> = planned.estimates.iter().filter(|row| row.requests > 0 || row.not_runnable).collect();
     if asking.is_empty() {
         eprintln!("no model is asked");
@@ -340,12 +363,14 @@ fn print_plan(planned: &Planned) {
         if row.not_runnable {
             eprintln!(
                 "{:<24} {:>6} {:>9} not runnable: the prompt exceeds the endpoint's limits",
-                row.strategy, row.size, row.episodes
+                plain(&row.strategy),
+                row.size,
+                row.episodes
             );
         } else {
             eprintln!(
                 "{:<24} {:>6} {:>9} {:>9} {:>13} {price:>10}",
-                row.strategy,
+                plain(&row.strategy),
                 row.size,
                 row.episodes,
                 row.requests,

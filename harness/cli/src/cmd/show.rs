@@ -9,7 +9,7 @@ use harness::text::plain;
 use serde_json::Value;
 
 use crate::args::ShowArgs;
-use crate::exit::{Exit, OrExit as _, expected};
+use crate::exit::{Exit, OrExit as _, expected, print_out};
 use crate::setup::dataset_of;
 
 /// Characters of a message shown without `--full`.
@@ -26,12 +26,21 @@ pub fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     };
     let episodes: Vec<&Episode> = stored.episodes.iter().filter(of_query).collect();
     if episodes.is_empty() {
-        let known = harness::registry::nearest(&args.query, stored.plan.iter().map(|job| job.query.as_str()));
+        let other = stored.plan.iter().map(|job| job.query.as_str()).filter(|query| *query != args.query);
+        let known = harness::registry::nearest(&args.query, other);
         let near = harness::registry::suggestion(known.as_deref());
         let message = format!("{}: no episode of query {:?} with these filters{near}", args.run.display(), args.query);
         return Err(expected(Exit::Usage, message));
     }
-    let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), true).ok();
+    // Without `-d` the dataset may have moved or changed: the episodes can be shown all the same, without labels.
+    let dataset = match dataset_of(&stored.manifest, args.dataset.as_deref(), true) {
+        Err(error) if args.dataset.is_some() => return Err(error),
+        Err(error) => {
+            eprintln!("without question and labels: {error}");
+            None
+        }
+        Ok(dataset) => Some(dataset),
+    };
     let mut out = String::new();
     if let Some(query) = dataset.as_ref().and_then(|dataset| dataset.query(&episodes[0].query)) {
         let _ = writeln!(out, "{} · {} · {} · actor {}", query.id, query.kind.as_str(), query.language, query.actor);
@@ -45,7 +54,7 @@ pub fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     for episode in episodes {
         show_episode(&mut out, episode, store.as_ref(), args.full);
     }
-    print!("{out}");
+    print_out(&out)?;
     Ok(Exit::Ok)
 }
 
