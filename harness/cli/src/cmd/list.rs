@@ -34,7 +34,7 @@ pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
             folders(&dir)?.iter().filter(|path| path.join("manifest.json").exists()).map(|path| run(path)).collect()
         }
     };
-    print_out(&lines.iter().map(|line| format!("{line}\n")).collect::<String>())?;
+    print_out(&(lines.join("\n") + "\n"))?;
     Ok(Exit::Ok)
 }
 
