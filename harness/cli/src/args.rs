@@ -106,6 +106,9 @@ pub struct RunArgs {
     /// Answer from a recording only: a run folder, or a cassette
     #[arg(long, value_name = "PATH")]
     pub replay: Option<PathBuf>,
+    /// Take answers from a recording where it has them and ask the endpoint for the others; they are marked as stored
+    #[arg(long, value_name = "PATH", conflicts_with = "replay")]
+    pub reuse: Option<PathBuf>,
     /// Send nothing: only stored answers count, the first missing one stops the run
     #[arg(long)]
     pub offline: bool,

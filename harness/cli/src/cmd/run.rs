@@ -304,7 +304,8 @@ fn gateway(args: &RunArgs, dir: &RunDir, endpoint: Option<&EndpointInfo>) -> any
             format!("--max-cost needs a price for {:?}, and the table has none; add it with --prices", profile.model);
         return Err(expected(Exit::Usage, message));
     }
-    let cassettes = args.replay.iter().map(|path| read_recording(path)).collect::<anyhow::Result<_>>()?;
+    let recordings = args.replay.iter().chain(&args.reuse);
+    let cassettes = recordings.map(|path| read_recording(path)).collect::<anyhow::Result<_>>()?;
     let transport = match endpoint {
         Some(endpoint) if args.replay.is_none() && !args.offline => Some(transport(endpoint)?),
         _ => None,

@@ -51,6 +51,17 @@ fn the_same_plan_and_answers_give_the_same_bytes() {
     replay.extend(["--replay", "a"]);
     run_ok(dir.path(), &replay);
     assert_eq!(episodes(&dir.path().join("b")), episodes(&dir.path().join("a")));
+    // What a recording lacks is asked for, and only that.
+    let mut more = scripted(&atlas, "c");
+    more.extend(["--reuse", "a", "--seed", "1"]);
+    more.retain(|arg| *arg != "12");
+    let at = more.iter().position(|arg| *arg == "--sample").unwrap();
+    more.insert(at + 1, "16");
+    run_ok(dir.path(), &more);
+    let stored = |episode: &harness::episode::Episode| episode.turns.iter().all(|turn| turn.timing.stored);
+    let reused = harness::run::dir::StoredRun::read(&dir.path().join("c")).unwrap().episodes;
+    let asked: Vec<_> = reused.iter().filter(|episode| !episode.turns.is_empty()).collect();
+    assert!(asked.iter().any(|episode| stored(episode)) && asked.iter().any(|episode| !stored(episode)));
     // Pure functions of what is stored.
     assert_eq!(run_ok(dir.path(), &["report", "a"]), first);
     assert_eq!(run_ok(dir.path(), &["rescore", "a"]), first);
