@@ -126,6 +126,9 @@ pub async fn run_episode(stage: &Stage<'_>, cast: &Cast<'_>) -> Result<Episode, 
     };
     let mut record = cx.record;
     record.timing.total_ms = watch.elapsed_ms();
+    // What was defined for a prompt that no generation read was never visible: not runnable, refused, failed.
+    let read = record.turns.iter().filter(|turn| turn.span == Span::Outer).count() as u32;
+    record.exposed.retain(|seen| seen.turn < read);
     let view = &stage.toolbox.view;
     Ok(Episode {
         schema: SCHEMA,

@@ -345,8 +345,10 @@ async fn what_does_not_fit_is_decided_before_anything_is_sent() {
     let mut scene = Scene::new();
     scene.profile.context_tokens = Some(80);
     let (episode, sent) = scene.play(Vec::new()).await;
-    let outcome = episode.unwrap().outcome;
+    let episode = episode.unwrap();
+    let outcome = &episode.outcome;
     assert!(matches!(outcome, Outcome::NotRunnable { why: NotRunnable::Context, .. }), "{outcome:?}");
+    assert!(episode.exposed.is_empty(), "nothing was shown to anybody");
     assert!(sent.is_empty());
     scene.profile.context_tokens = None;
     scene.profile.max_tools = Some(2);

@@ -132,7 +132,10 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
         };
         progress.close();
         how = ending(result, drain.load(Ordering::SeqCst), todo.len() - finished)?;
-        manifest.finish = Some(finish(&how, &dir, &gateway)?);
+    }
+    // Also where nothing was left to do: a process may have died after its last episode and before this line.
+    if !todo.is_empty() || manifest.finish.is_none() {
+        manifest.finish = Some(finish(&how, &dir)?);
         dir.update(&manifest).or_exit(Exit::Usage)?;
     }
     let path = dir.path().to_owned();
@@ -217,9 +220,9 @@ fn ending(result: Result<(), RunError<Halt>>, drained: bool, left: usize) -> any
     }
 }
 
-fn finish(how: &Ending, dir: &RunDir, gateway: &Gateway) -> anyhow::Result<Finish> {
+fn finish(how: &Ending, dir: &RunDir) -> anyhow::Result<Finish> {
     let stored = StoredRun::read(dir.path()).or_exit(Exit::Usage)?;
-    let store = gateway.store();
+    let store = dir.responses().or_exit(Exit::Usage)?;
     let failures = stored.episodes.iter().any(|episode| episode.outcome.is_infra_failure());
     let served: std::collections::BTreeSet<String> = store
         .responses()
