@@ -269,11 +269,6 @@ impl View {
         self.by_id.contains_key(id)
     }
 
-    /// Position in the prompt's order, from 0.
-    pub fn position(&self, id: &ToolId) -> Option<usize> {
-        self.by_id.get(id).copied()
-    }
-
     pub fn len(&self) -> usize {
         self.tools.len()
     }

@@ -71,8 +71,8 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// A hosted endpoint of which nothing is known but its address: native tools, no known limits, those it has are
-    /// learned from its refusals.
+    /// A hosted endpoint of which nothing is known but its address: native tools, no known limits. What it cannot take shows
+    /// in its refusals, episode by episode.
     pub fn hosted(base_url: &str, model: &str) -> Self {
         Self {
             version: VERSION,

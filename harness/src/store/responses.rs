@@ -167,7 +167,6 @@ impl Index {
 pub struct ResponseStore {
     log: Option<Log>,
     index: Mutex<Index>,
-    torn_bytes: usize,
 }
 
 impl ResponseStore {
@@ -175,14 +174,14 @@ impl ResponseStore {
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let (log, contents) = Log::open(path, KIND)?;
         let index = Mutex::new(Index::load(path, contents.records)?);
-        Ok(Self { log: Some(log), index, torn_bytes: contents.torn_bytes })
+        Ok(Self { log: Some(log), index })
     }
 
     /// Opens a store or cassette for reading.
     pub fn read(path: &Path) -> Result<Self, LogError> {
         let contents = log::read(path, KIND)?;
         let index = Mutex::new(Index::load(path, contents.records)?);
-        Ok(Self { log: None, index, torn_bytes: contents.torn_bytes })
+        Ok(Self { log: None, index })
     }
 
     fn index(&self) -> std::sync::MutexGuard<'_, Index> {
@@ -309,11 +308,6 @@ impl ResponseStore {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Bytes of an unfinished last line found when the store was opened.
-    pub fn torn_bytes(&self) -> usize {
-        self.torn_bytes
     }
 
     /// All stored answers, by key.

@@ -85,6 +85,10 @@ impl<'s> Scorer<'s> {
         ))
     }
 
+    fn all(&self, episodes: &[Episode]) -> anyhow::Result<Vec<Score>> {
+        episodes.iter().map(|episode| self.score(episode)).collect::<Result<_, _>>().or_exit(Exit::Dataset)
+    }
+
     /// What is known of the queries of a plan, each once per size.
     fn planned(&self, plan: &[Job]) -> Result<Vec<PlannedQuery>, String> {
         let asked: BTreeSet<_> = plan.iter().map(|job| (&job.query, job.size)).collect();
@@ -163,8 +167,7 @@ pub fn scores(
     stored: &StoredRun,
     subsets: &HashMap<u32, Vec<ToolId>>,
 ) -> anyhow::Result<Vec<Score>> {
-    let scorer = Scorer::new(dataset, &stored.manifest, subsets);
-    stored.episodes.iter().map(|episode| scorer.score(episode)).collect::<Result<_, _>>().or_exit(Exit::Dataset)
+    Scorer::new(dataset, &stored.manifest, subsets).all(&stored.episodes)
 }
 
 /// Writes the report files and prints the table.
@@ -175,14 +178,14 @@ pub fn print_report(
     format: Format,
     files: &Path,
 ) -> anyhow::Result<()> {
-    let scores = scores(dataset, stored, subsets)?;
-    let measures = measures();
-    let queries = Scorer::new(dataset, &stored.manifest, subsets).planned(&stored.plan).or_exit(Exit::Dataset)?;
+    let judge = Scorer::new(dataset, &stored.manifest, subsets);
+    let scores = judge.all(&stored.episodes)?;
+    let queries = judge.planned(&stored.plan).or_exit(Exit::Dataset)?;
     let input = Input {
         manifest: &stored.manifest,
         plan: &stored.plan,
         scores: &scores,
-        measures: &measures,
+        measures: &judge.measures,
         queries: &queries,
     };
     let summary = summarise(&input);

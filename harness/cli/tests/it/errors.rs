@@ -20,6 +20,14 @@ fn ask(dir: &Path, server: &Server, extra: &[&str]) -> (i32, String, String) {
     outcome(&command.args(sample).args(extra).output().unwrap())
 }
 
+/// A small run with a model that needs no server, in the folder `a`.
+fn scripted_run(dir: &Path, endpoint: &str) {
+    let atlas = atlas().display().to_string();
+    let args =
+        ["run", "-d", &atlas, "-s", "bm25-llm", "-n", "50", "--sample", "8", "--endpoint", endpoint, "--out", "a"];
+    run_ok(dir, &args);
+}
+
 const KEY: &str = "sk-test-3f9c2a7be1d84c55";
 
 #[test]
@@ -208,25 +216,7 @@ fn a_full_disk_is_said_and_the_run_can_go_on() {
 #[test]
 fn a_half_written_last_line_is_cut_off_and_done_again() {
     let dir = tempfile::tempdir().unwrap();
-    let atlas = atlas().display().to_string();
-    run_ok(
-        dir.path(),
-        &[
-            "run",
-            "-d",
-            &atlas,
-            "-s",
-            "bm25-llm",
-            "-n",
-            "50",
-            "--sample",
-            "8",
-            "--endpoint",
-            "scripted:lexical",
-            "--out",
-            "a",
-        ],
-    );
+    scripted_run(dir.path(), "scripted:lexical");
     let whole = episodes(&dir.path().join("a"));
     for file in ["a/episodes.jsonl", "a/responses.jsonl"] {
         let path = dir.path().join(file);
@@ -241,25 +231,7 @@ fn a_half_written_last_line_is_cut_off_and_done_again() {
 #[test]
 fn newer_formats_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let atlas = atlas().display().to_string();
-    run_ok(
-        dir.path(),
-        &[
-            "run",
-            "-d",
-            &atlas,
-            "-s",
-            "bm25-llm",
-            "-n",
-            "50",
-            "--sample",
-            "8",
-            "--endpoint",
-            "scripted:silent",
-            "--out",
-            "a",
-        ],
-    );
+    scripted_run(dir.path(), "scripted:silent");
     let manifest = dir.path().join("a/manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
     fs::write(&manifest, text.replacen("\"version\": 1", "\"version\": 2", 1)).unwrap();
