@@ -99,6 +99,8 @@ pub enum Unfinished {
     Ask(AskError),
     #[error("strategy {strategy:?} broke its contract: {message}")]
     Contract { strategy: String, message: String },
+    #[error("strategy {strategy:?} cannot go on: {message}")]
+    Unavailable { strategy: String, message: String },
 }
 
 /// Runs one episode to its end.
@@ -121,6 +123,9 @@ pub async fn run_episode(stage: &Stage<'_>, cast: &Cast<'_>) -> Result<Episode, 
         Ok(outcome) => outcome,
         Err(StrategyError::Contract(message)) => {
             return Err(Unfinished::Contract { strategy: cast.strategy.to_owned(), message });
+        }
+        Err(StrategyError::Unavailable(message)) => {
+            return Err(Unfinished::Unavailable { strategy: cast.strategy.to_owned(), message });
         }
         Err(StrategyError::Ask(error)) => end_of(error, &mut failed_attempts)?,
     };

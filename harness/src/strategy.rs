@@ -40,6 +40,9 @@ pub enum StrategyError {
     /// The strategy broke its contract; a bug in it.
     #[error("{0}")]
     Contract(String),
+    /// Something it needs is not there, and how to get it.
+    #[error("{0}")]
+    Unavailable(String),
 }
 
 /// A way of putting the right few tools in front of a model.

@@ -2,14 +2,19 @@
 //!
 //! `oracle` is missing on purpose: it needs labels, so the command builds it.
 
-pub mod bm25;
 pub mod bm25_llm;
 pub mod eager;
 pub mod random;
 pub mod retrieve;
+pub mod retrieve_only;
 pub mod skill_pick;
 
 use harness::registry::Registry;
+use retrieve::bm25::Bm25Settings;
+use retrieve::bm25f::Bm25fSettings;
+use retrieve::dense::DenseSettings;
+use retrieve::linear_scan::LinearScanSettings;
+use retrieve_only::RetrieveOnly;
 use serde::{Deserialize, Deserializer};
 
 /// Every built-in strategy, in the order in which they are listed.
@@ -17,7 +22,14 @@ pub fn builtin() -> Registry {
     Registry::default()
         .with("random", "a seeded random ranking, no model: the floor", random::Random::new)
         .with("eager", "every definition of the view in the prompt", eager::Eager::new)
-        .with("bm25", "a BM25 ranking, no model", bm25::Bm25::new)
+        .with("bm25", "a BM25 ranking, no model", RetrieveOnly::<Bm25Settings>::new)
+        .with("bm25f", "BM25 with a weight per field, no model", RetrieveOnly::<Bm25fSettings>::new)
+        .with(
+            "linear-scan",
+            "the additive scorer of executor's tool search, no model",
+            RetrieveOnly::<LinearScanSettings>::new,
+        )
+        .with("dense", "cosine of embeddings, no model", RetrieveOnly::<DenseSettings>::new)
         .with("bm25-llm", "BM25 keeps the best k tools, the model chooses among them", bm25_llm::Bm25Llm::new)
         .with(
             "skill-pick",

@@ -21,7 +21,8 @@ use harness::strategy::{Offer, OwnAnswer, Prepared, Responder, Selection, Strate
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::retrieve::bm25::{Bm25Settings, Index};
+use crate::retrieve::bm25::Bm25Settings;
+use crate::retrieve::index::Index;
 
 /// Parameters of `skill-pick`.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -74,7 +75,7 @@ impl Strategy for SkillPick {
 
     fn prepare(&self, view: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>> {
         let texts = view.skills().iter().map(|skill| format!("{} {}", skill.name, skill.description));
-        let index = Index::new(texts, &Bm25Settings::default());
+        let index = Bm25Settings::default().index(texts);
         let two_pass = TwoPass { view, index, params: self.params };
         Box::pin(std::future::ready(Ok(Arc::new(two_pass) as Arc<dyn Prepared>)))
     }

@@ -1,6 +1,7 @@
 //! A small view for unit tests.
 
 use harness::catalogue::{Actor, Annotations, Catalogue, Tool, View};
+use harness::episode::ScoredTool;
 use harness::ids::ToolId;
 use serde_json::json;
 
@@ -28,4 +29,9 @@ pub(crate) fn view(order_seed: Option<u64>) -> View {
     let subset: Vec<_> = tools.iter().map(|tool| tool.id.clone()).collect();
     let catalogue = Catalogue::new(Vec::new(), tools, Vec::new()).expect("the ids are unique");
     View::new(&catalogue, &Actor::all(), &subset, order_seed)
+}
+
+/// The names of ranked tools.
+pub(crate) fn names(ranked: &[ScoredTool]) -> Vec<String> {
+    ranked.iter().map(|entry| entry.tool.name().to_owned()).collect()
 }

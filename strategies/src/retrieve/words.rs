@@ -8,29 +8,64 @@ use rust_stemmers::{Algorithm, Stemmer};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Words too common in requests and descriptions to tell tools apart. Fixed: results name the list by this file's version.
+/// Words too common in requests and descriptions to tell tools apart: first the English list of Lucene, then words of requests. Fixed:
+/// results name the lists.
 const STOP_WORDS: [&str; 53] = [
     "a", "an", "and", "are", "as", "at", "be", "but", "by", "for", "if", "in", "into", "is", "it", "no", "not", "of",
     "on", "or", "such", "that", "the", "their", "then", "there", "these", "they", "this", "to", "was", "will", "with",
     "i", "me", "my", "you", "your", "can", "could", "would", "please", "what", "how", "do", "does", "did", "have",
     "has", "from", "about", "need", "want",
 ];
+const LUCENE: usize = 33;
+
+/// What a word is, before it is split.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// A run of ASCII letters and digits, or one CJK character.
+    #[default]
+    Ascii,
+    /// A run of two or more letters, digits or `_` of any script: `\w\w+`, as the library bm25s has it.
+    WordCharacters,
+}
+
+/// Which words are left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopWords {
+    None,
+    /// The 33 of Lucene's English list.
+    Lucene,
+    /// Those and 20 words of requests.
+    #[default]
+    Requests,
+}
+
+impl StopWords {
+    fn list(self) -> &'static [&'static str] {
+        match self {
+            Self::None => &[],
+            Self::Lucene => &STOP_WORDS[..LUCENE],
+            Self::Requests => &STOP_WORDS,
+        }
+    }
+}
 
 /// How text becomes words. Results move by several points with these, so every report prints them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WordSettings {
+    pub unit: Unit,
     /// Split at case changes and between letters and digits.
     pub split: bool,
-    /// Leave out the stop words.
-    pub stop_words: bool,
+    pub stop_words: StopWords,
     /// Snowball stemmer for English.
     pub stem: bool,
 }
 
 impl Default for WordSettings {
     fn default() -> Self {
-        Self { split: true, stop_words: true, stem: false }
+        Self { unit: Unit::Ascii, split: true, stop_words: StopWords::Requests, stem: false }
     }
 }
 
@@ -40,7 +75,7 @@ pub fn words(text: &str, settings: WordSettings) -> Vec<String> {
     let mut out = Vec::new();
     let mut push = |word: &str| {
         let lower = word.to_lowercase();
-        if settings.stop_words && STOP_WORDS.contains(&lower.as_str()) {
+        if settings.stop_words.list().contains(&lower.as_str()) {
             return;
         }
         out.push(match &stemmer {
@@ -48,7 +83,7 @@ pub fn words(text: &str, settings: WordSettings) -> Vec<String> {
             None => lower,
         });
     };
-    for word in raw_words(text) {
+    for word in raw_words(text, settings.unit) {
         if settings.split {
             let parts = split_word(word);
             if parts.len() > 1 {
@@ -66,20 +101,22 @@ fn is_cjk(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}')
 }
 
-fn raw_words(text: &str) -> impl Iterator<Item = &str> {
+fn raw_words(text: &str, unit: Unit) -> impl Iterator<Item = &str> {
+    let within = move |c: char| match unit {
+        Unit::Ascii => c.is_ascii_alphanumeric(),
+        Unit::WordCharacters => c.is_alphanumeric() || c == '_',
+    };
+    let alone = move |c: char| unit == Unit::Ascii && is_cjk(c);
     let mut rest = text;
-    std::iter::from_fn(move || {
-        rest = rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric() && !is_cjk(c));
+    let runs = std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(|c: char| !within(c) && !alone(c));
         let first = rest.chars().next()?;
-        let end = if is_cjk(first) {
-            first.len_utf8()
-        } else {
-            rest.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(rest.len())
-        };
+        let end = if alone(first) { first.len_utf8() } else { rest.find(|c: char| !within(c)).unwrap_or(rest.len()) };
         let (word, after) = rest.split_at(end);
         rest = after;
         Some(word)
-    })
+    });
+    runs.filter(move |word| unit == Unit::Ascii || word.chars().nth(1).is_some())
 }
 
 /// `HTTPServer2` → `HTTP`, `Server`, `2`.
@@ -100,6 +137,11 @@ fn split_word(word: &str) -> Vec<&str> {
     }
     parts.push(&word[start..]);
     parts
+}
+
+/// The words of a name with blanks between them: `listOpenIssues` → `list Open Issues`.
+pub fn name_words(name: &str) -> String {
+    raw_words(name, Unit::Ascii).flat_map(split_word).collect::<Vec<_>>().join(" ")
 }
 
 /// Names and descriptions of every property of a schema, nested ones and `$defs` included, in document order.
@@ -152,12 +194,16 @@ mod tests {
 
     #[test]
     fn words_split_and_stay_whole() {
-        let all = WordSettings { split: true, stop_words: false, stem: false };
+        let all = WordSettings { stop_words: StopWords::None, ..WordSettings::default() };
         assert_eq!(words("listOpenIssues2", all), ["list", "open", "issues", "2", "listopenissues2"]);
         assert_eq!(words("HTTPServer v2", all), ["http", "server", "httpserver", "v", "2", "v2"]);
         assert_eq!(words("drive_search-files", all), ["drive", "search", "files"]);
+        assert_eq!(name_words("drive_listOpenIssues2"), "drive list Open Issues 2");
         assert_eq!(words("发送 mail", all), ["发", "送", "mail"]);
         assert_eq!(words("Größe", all), ["gr", "e"], "runs of ASCII: as the reference counts");
+        let bm25s =
+            WordSettings { unit: Unit::WordCharacters, split: false, stop_words: StopWords::Lucene, stem: false };
+        assert_eq!(words("The Größe of a_b, I: x (ID 发送) you", bm25s), ["größe", "a_b", "id", "发送", "you"]);
     }
 
     #[test]
@@ -181,8 +227,10 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_has_words_without_panic(text in "\\PC{0,80}") {
-            for word in words(&text, WordSettings::default()) {
-                prop_assert!(!word.is_empty());
+            for unit in [Unit::Ascii, Unit::WordCharacters] {
+                for word in words(&text, WordSettings { unit, ..WordSettings::default() }) {
+                    prop_assert!(!word.is_empty());
+                }
             }
         }
     }
