@@ -3,6 +3,7 @@
 mod canvas;
 mod dots;
 mod lines;
+mod mix;
 mod scale;
 
 use crate::escape::visible;
@@ -15,6 +16,8 @@ use scale::Scale;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plot {
     Recall,
+    /// Recall against the share of paraphrased queries.
+    Mix,
     Success,
     Tokens,
 }
@@ -59,6 +62,9 @@ impl Plot {
         if any(|row| row.retrieved(RECALL).is_some()) {
             plots.push(Self::Recall);
         }
+        if mix::drawable(summary).is_some() {
+            plots.push(Self::Mix);
+        }
         if any(|row| row.success.is_some()) {
             plots.push(Self::Success);
         }
@@ -71,6 +77,7 @@ impl Plot {
     pub(crate) fn file(self) -> &'static str {
         match self {
             Self::Recall => "recall.svg",
+            Self::Mix => "mix.svg",
             Self::Success => "success.svg",
             Self::Tokens => "tokens.svg",
         }
@@ -79,6 +86,7 @@ impl Plot {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Recall => "Recall@5",
+            Self::Mix => "Recall@5 against the mix of queries",
             Self::Success => "Success as deployed",
             Self::Tokens => "Tokens per query",
         }
@@ -86,8 +94,13 @@ impl Plot {
 
     /// The SVG text. The error is the drawing library's.
     pub(crate) fn draw(self, summary: &Summary) -> Result<String, String> {
-        let chart = self.chart(summary);
-        let drawn = if summary.sizes.len() > 1 { lines::draw(&chart) } else { dots::draw(&chart) };
+        let drawn = match (self, mix::drawable(summary)) {
+            (Self::Mix, Some(size)) => mix::draw(summary, size),
+            _ => {
+                let chart = self.chart(summary);
+                if summary.sizes.len() > 1 { lines::draw(&chart) } else { dots::draw(&chart) }
+            }
+        };
         drawn.map_err(|error| error.to_string())
     }
 
@@ -112,7 +125,7 @@ impl Plot {
             .map(|limit| (limit as f64, format!("one request holds {} tokens", grouped(limit))));
         let values = series.iter().flat_map(|series| &series.points).map(|point| point.value);
         let scale = match self {
-            Self::Recall | Self::Success => Scale::Share,
+            Self::Recall | Self::Mix | Self::Success => Scale::Share,
             Self::Tokens => Scale::log(values.chain(limit.iter().map(|(limit, _)| *limit))),
         };
         Chart {
@@ -122,7 +135,7 @@ impl Plot {
             },
             subtitle: self.subtitle(summary),
             value_axis: match self {
-                Self::Recall => "% of the required tools among the first five",
+                Self::Recall | Self::Mix => "% of the required tools among the first five",
                 Self::Success => "% of episodes",
                 Self::Tokens => "tokens, log scale",
             },
@@ -139,7 +152,7 @@ impl Plot {
         let open = row.never_ran();
         let point = |value: f64, text: String| Point { size, value, interval: None, open, text };
         match self {
-            Self::Recall => row.retrieved(RECALL).map(|recall| point(recall, percent(recall))),
+            Self::Recall | Self::Mix => row.retrieved(RECALL).map(|recall| point(recall, percent(recall))),
             Self::Success => row.success.map(|success| Point {
                 interval: (!open).then_some((success.interval.lower, success.interval.upper)),
                 ..point(success.rate, percent(success.rate))
@@ -158,7 +171,7 @@ impl Plot {
     /// `n = 48`, or the range where strategies differ.
     fn counts(self, size: &SizeSummary) -> String {
         let n = |row: &Row| match self {
-            Self::Recall => row.retrieval.as_ref().map(|retrieval| retrieval.n),
+            Self::Recall | Self::Mix => row.retrieval.as_ref().map(|retrieval| retrieval.n),
             Self::Success => row.success.map(|success| success.share.of),
             Self::Tokens => row.effort.map(|effort| effort.episodes),
         };

@@ -30,7 +30,16 @@ fn is_svg(name: &str) -> bool {
 fn the_same_run_gives_the_same_bytes() {
     let files = written(&run());
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
-    let all = ["recall.svg", "report.md", "scores.csv", "scores.parquet", "success.svg", "summary.json", "tokens.svg"];
+    let all = [
+        "mix.svg",
+        "recall.svg",
+        "report.md",
+        "scores.csv",
+        "scores.parquet",
+        "success.svg",
+        "summary.json",
+        "tokens.svg",
+    ];
     assert_eq!(names, all);
     assert!(files == written(&run()), "two reports of one run differ");
 }
