@@ -4,7 +4,7 @@
 //! adds distractors. Core tools come first in it, then the tools that do the job of a scaling query, then the distractors; a size
 //! that holds the first two therefore holds every scaling query.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use harness::dataset::{Dataset, Query, RELEVANCE_COVERS};
 use harness::ids::{QueryId, ToolId};
@@ -14,9 +14,11 @@ use rand_chacha::ChaCha8Rng;
 
 /// How distractors are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Distractors {
+pub enum Distractors<'t> {
     /// Uniformly.
     Random,
+    /// In this order, then the others uniformly: whoever calls has ranked them, for instance the most confusable first.
+    First(&'t [ToolId]),
 }
 
 /// No catalogue of that size can be cut.
@@ -32,7 +34,12 @@ pub struct ScaleError {
 /// never where they stand in a prompt.
 ///
 /// A size smaller than the core and scaling tools together holds a part of them; [`valid_at`] says which queries remain.
-pub fn nested(dataset: &Dataset, size: usize, distractors: Distractors, seed: u64) -> Result<Vec<ToolId>, ScaleError> {
+pub fn nested(
+    dataset: &Dataset,
+    size: usize,
+    distractors: Distractors<'_>,
+    seed: u64,
+) -> Result<Vec<ToolId>, ScaleError> {
     let tools = &dataset.catalogue.tools;
     if size == 0 || size > tools.len() {
         return Err(ScaleError { dataset: dataset.name.clone(), tools: tools.len(), size });
@@ -50,8 +57,11 @@ pub fn nested(dataset: &Dataset, size: usize, distractors: Distractors, seed: u6
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     core.shuffle(&mut random);
     named.shuffle(&mut random);
-    match distractors {
-        Distractors::Random => rest.shuffle(&mut random),
+    rest.shuffle(&mut random);
+    if let Distractors::First(ranked) = distractors {
+        let places: HashMap<&ToolId, usize> = ranked.iter().enumerate().map(|(place, tool)| (tool, place)).collect();
+        // Stable: what is not ranked keeps its random order at the end.
+        rest.sort_by_key(|&position| places.get(&tools[position].id).copied().unwrap_or(usize::MAX));
     }
     let mut drawn: Vec<_> = core.into_iter().chain(named).chain(rest).take(size).collect();
     drawn.sort_unstable();
@@ -77,7 +87,7 @@ fn covering<'d>(dataset: &'d Dataset, query: &Query) -> impl Iterator<Item = &'d
 }
 
 /// Core tools, what does the job of a scaling query, and the candidates of scaling queries: what every size holds.
-pub(crate) fn anchored(dataset: &Dataset) -> HashSet<&ToolId> {
+pub fn anchored(dataset: &Dataset) -> HashSet<&ToolId> {
     let core = dataset.catalogue.tools.iter().filter(|tool| tool.core).map(|tool| &tool.id);
     let scaling = dataset.queries.iter().filter(|query| query.scaling);
     let named = scaling.flat_map(|query| covering(dataset, query).chain(query.candidates.iter().flatten()));
@@ -130,6 +140,16 @@ mod tests {
         let data = data();
         let draws: HashSet<_> = (0..20).map(|seed| nested(&data, 8, Distractors::Random, seed).unwrap()).collect();
         assert!(draws.len() > 10, "{} different draws of 20", draws.len());
+    }
+
+    #[test]
+    fn ranked_distractors_come_first_and_anchors_before_them() {
+        let data = data();
+        let ranked: Vec<_> = ["t009", "t017", "t003"].map(|name| ToolId::new("s", name)).to_vec();
+        let drawn = |size| names(&nested(&data, size, Distractors::First(&ranked), 1).unwrap()).join(" ");
+        assert_eq!(drawn(3), "t000 t009 t017");
+        assert_eq!(drawn(4), "t000 t003 t009 t017");
+        assert!(drawn(5).contains("t000 ") && drawn(5).contains("t003"), "{}", drawn(5));
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub enum ImportError {
     Unwritable { path: String, reason: String },
     #[error("not everything could be mapped:{findings}\n  mend the source or import without `strict`")]
     Strict { findings: Findings },
+    #[error("{path} holds no tool that could be imported{findings}")]
+    NoTools { path: String, findings: Findings },
     #[error("what was imported does not load: {0}")]
     Invalid(#[from] LoadError),
 }
@@ -109,6 +111,9 @@ impl Importer {
             return Err(ImportError::Strict { findings });
         }
         let servers = tools.servers;
+        if servers.iter().all(|(_, tools)| tools.is_empty()) {
+            return Err(ImportError::NoTools { path: printable(source), findings });
+        }
         let revision = Digest::of_json(&(&servers, &queries, &qrels)).short().to_owned();
         let manifest = Manifest {
             format: FORMAT,

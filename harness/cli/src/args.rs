@@ -73,6 +73,9 @@ pub struct RunArgs {
     /// Order of tools in a prompt
     #[arg(long, value_enum)]
     pub order: Option<OrderArg>,
+    /// Which other tools a size holds beside those that queries need
+    #[arg(long, value_enum)]
+    pub distractors: Option<DistractorsArg>,
     /// When an episode ends
     #[arg(long, value_enum)]
     pub mode: Option<ModeArg>,
@@ -100,7 +103,7 @@ pub struct RunArgs {
     pub dry_run: bool,
     /// Go on with a run: finished episodes stay, failed ones are tried again
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "strategies", "sizes", "split",
-        "queries", "sample", "budget", "repeats", "seed", "order", "mode", "wording", "reference", "endpoint", "name", "out",
+        "queries", "sample", "budget", "repeats", "seed", "order", "distractors", "mode", "wording", "reference", "endpoint", "name", "out",
         "dry_run", "prices"])]
     pub resume: Option<PathBuf>,
     /// Answer from a recording only: a run folder, or a cassette
@@ -132,6 +135,14 @@ pub enum QueriesArg {
     Scaling,
     /// All of the split
     All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DistractorsArg {
+    /// Drawn uniformly
+    Random,
+    /// The nearest first, by BM25, to the tools that scaling queries need
+    Confusable,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use harness::episode_loop::{Mode, Wording};
-use harness::run::manifest::OrderKind;
+use harness::run::manifest::{DistractorKind, OrderKind};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -26,6 +26,7 @@ pub struct Experiment {
     pub order: Option<OrderKind>,
     /// Permutations per view with `order = "blocked"`.
     pub orders: Option<u32>,
+    pub distractors: Option<DistractorKind>,
     pub reference: Option<String>,
     #[serde(rename = "loop")]
     pub episode_loop: LoopSection,

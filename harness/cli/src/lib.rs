@@ -13,6 +13,7 @@ mod experiment;
 mod oracle;
 mod progress;
 mod setup;
+mod subsets;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

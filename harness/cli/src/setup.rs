@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::sample::stratified;
-use datasets::scale::{Distractors, nested, valid_at};
+use datasets::scale::valid_at;
 use harness::catalogue::{Actor, View};
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, Query};
@@ -15,7 +15,8 @@ use harness::episode_loop::{LoopSettings, Mode, Wording};
 use harness::ids::{Digest, QueryId, ToolId};
 use harness::registry::Registry;
 use harness::run::manifest::{
-    DatasetInfo, EndpointInfo, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION, StrategyInfo, ViewInfo,
+    DatasetInfo, DistractorKind, EndpointInfo, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION,
+    StrategyInfo, ViewInfo,
 };
 use harness::run::plan::{Estimate, EstimateBasis, Grid, Job, estimate, jobs};
 use harness::strategy::Strategy;
@@ -23,10 +24,11 @@ use harness::tokens;
 use harness::usage::{Price, PriceTable};
 use serde_json::{Map, Value};
 
-use crate::args::{ModeArg, OrderArg, QueriesArg, RunArgs, WordingArg};
+use crate::args::{DistractorsArg, ModeArg, OrderArg, QueriesArg, RunArgs, WordingArg};
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::experiment::{EndpointSection, Experiment, Queries, StrategySection, expand, parse_strategy, split_list};
 use crate::oracle::Oracle;
+use crate::subsets::Subsets;
 
 /// The variable with the key of an endpoint named on the command line.
 const DEFAULT_KEY_ENV: &str = "OPENAI_API_KEY";
@@ -116,8 +118,14 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let selection = QuerySelection { split, scaling_only, queries: queries.len(), of: candidates.len(), sampled };
     let mut grid_sizes = Vec::new();
     let mut views = Vec::new();
+    let distractors = match args.distractors {
+        Some(DistractorsArg::Random) => DistractorKind::Random,
+        Some(DistractorsArg::Confusable) => DistractorKind::Confusable,
+        None => experiment.distractors.unwrap_or_default(),
+    };
+    let subsets = Subsets::new(&dataset, distractors, seed);
     for size in &sizes {
-        let subset = nested(&dataset, *size, Distractors::Random, seed).or_exit(Exit::Usage)?;
+        let subset = subsets.of(*size).or_exit(Exit::Usage)?;
         let valid: std::collections::BTreeSet<QueryId> = valid_at(&dataset, &subset).into_iter().collect();
         // At the full catalogue every query stands; an actor who cannot answer is a result, not a mistake of the plan.
         let whole = *size == dataset.catalogue.tools.len();
@@ -138,7 +146,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         return Err(expected(Exit::Usage, "nothing is planned: no strategy, query or size is left"));
     }
     let asked = grid.sizes.iter().map(|(size, _, queries)| (*size, queries.len())).collect();
-    let estimates = estimates(&dataset, &metas, &grid, endpoint.as_ref(), &settings);
+    let estimates = estimates(&subsets, &metas, &grid, endpoint.as_ref(), &settings);
     let manifest = Manifest {
         version: RUN_VERSION,
         name: args.name.clone().or(experiment.name).unwrap_or_else(|| dataset.name.clone()),
@@ -163,6 +171,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         seed,
         reference,
         strategies: metas,
+        distractors,
         views,
         jobs: jobs.len(),
         probe: None,
@@ -328,7 +337,7 @@ fn definition_tokens(tool: &harness::catalogue::Tool) -> u64 {
 }
 
 fn estimates(
-    dataset: &Dataset,
+    subsets: &Subsets<'_>,
     infos: &[StrategyInfo],
     grid: &Grid<'_>,
     endpoint: Option<&EndpointInfo>,
@@ -341,8 +350,8 @@ fn estimates(
         .map(|context| context.saturating_sub(u64::from(settings.max_output_tokens)) * 20 / 21);
     let mut rows = Vec::new();
     for (size, _, queries) in &grid.sizes {
-        let subset = nested(dataset, *size as usize, Distractors::Random, grid.seed).unwrap_or_default();
-        let view = View::new(&dataset.catalogue, &Actor::all(), &subset, None);
+        let subset = subsets.of(*size as usize).unwrap_or_default();
+        let view = View::new(&subsets.dataset().catalogue, &Actor::all(), &subset, None);
         let core = view.core().map(|tool| definition_tokens(tool)).sum();
         let others = view.deferrable().map(|tool| definition_tokens(tool)).sum();
         let count = view.deferrable().count() as u64;
@@ -421,8 +430,10 @@ fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Re
         let message = format!("unknown endpoint {kind:?}; expected `openai`, or `scripted:` and a behaviour");
         return Err(expected(Exit::Usage, message));
     }
+    let described = profile_path.as_ref().map(|path| load_profile(path)).transpose()?;
     let base_url = section.base_url.clone().or_else(|| env("OPENAI_BASE_URL"));
     let model = section.model.clone().or_else(|| env("TOOLGAUGE_MODEL"));
+    let model = model.or_else(|| described.as_ref().map(|profile| profile.model.clone()));
     let (Some(base_url), Some(model)) = (base_url, model) else {
         if needed {
             return Err(expected(
@@ -435,12 +446,15 @@ fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Re
     };
     // Before anything is written: an address may hold a password by mistake.
     check_base_url(&base_url).or_exit(Exit::Usage)?;
-    let managed = profile_path.is_some();
-    let mut profile = match &profile_path {
-        Some(path) => load_profile(path)?,
-        None => Profile::hosted(&base_url, &model),
-    };
-    profile.model = model;
+    if let Some(profile) = described.as_ref().filter(|profile| profile.model != model) {
+        let message = format!(
+            "the profile is of model {:?}, and {model:?} is asked for; name one of the two in both places",
+            profile.model
+        );
+        return Err(expected(Exit::Usage, message));
+    }
+    let managed = described.is_some();
+    let profile = described.unwrap_or_else(|| Profile::hosted(&base_url, &model));
     let prices = prices(args)?;
     let price = prices.get(&profile.model);
     Ok(Some(EndpointInfo {
@@ -550,8 +564,8 @@ pub fn strategies_of(
 
 /// Tools of the catalogue at each size of a stored plan.
 pub fn subsets_of(dataset: &Dataset, manifest: &Manifest) -> anyhow::Result<HashMap<u32, Vec<ToolId>>> {
-    let subset = |size: u32| nested(dataset, size as usize, Distractors::Random, manifest.seed).or_exit(Exit::Dataset);
-    manifest.views.iter().map(|view| Ok((view.size, subset(view.size)?))).collect()
+    let subsets = Subsets::new(dataset, manifest.distractors, manifest.seed);
+    manifest.views.iter().map(|view| Ok((view.size, subsets.of(view.size as usize).or_exit(Exit::Dataset)?))).collect()
 }
 
 /// Sampling of a stored plan.

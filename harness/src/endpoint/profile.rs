@@ -36,8 +36,10 @@ pub struct Profile {
     #[serde(deserialize_with = "known_version")]
     version: u32,
     /// Identity in every key of the response store. A managed server is known by what it serves, never by its port.
+    #[serde(deserialize_with = "some_text")]
     pub id: String,
     /// The name that goes into requests.
+    #[serde(deserialize_with = "some_text")]
     pub model: String,
     #[serde(default)]
     pub protocol: Protocol,
@@ -126,6 +128,11 @@ fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::E
         VERSION => Ok(VERSION),
         other => Err(serde::de::Error::custom(format!("version {other} is not known here, expected {VERSION}"))),
     }
+}
+
+fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.trim().is_empty() { Err(serde::de::Error::custom("it is blank, expected some text")) } else { Ok(text) }
 }
 
 fn positive<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default + PartialEq>(

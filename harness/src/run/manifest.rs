@@ -33,6 +33,9 @@ pub struct Manifest {
     /// Label of the strategy that the others are compared with.
     pub reference: Option<String>,
     pub strategies: Vec<StrategyInfo>,
+    /// What fills the sizes beside the tools that queries need.
+    #[serde(default)]
+    pub distractors: DistractorKind,
     pub views: Vec<ViewInfo>,
     pub jobs: usize,
     /// Speed measured to fit a time budget, by two requests outside the plan.
@@ -100,6 +103,17 @@ pub enum OrderKind {
     Blocked,
     /// The order of the catalogue.
     Fixed,
+}
+
+/// How the distractors of a catalogue size are drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DistractorKind {
+    /// Uniformly.
+    #[default]
+    Random,
+    /// The nearest first to the tools that scaling queries need.
+    Confusable,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -17,7 +17,9 @@ use harness::gateway::{Caps, Gateway, GatewayParts};
 use harness::ids::{ActorId, Digest, IntentId, QueryId, ToolId};
 use harness::run::dir::{RunDir, StoredRun};
 use harness::run::executor::{RunEvent, Work, run};
-use harness::run::manifest::{DatasetInfo, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION, StrategyInfo};
+use harness::run::manifest::{
+    DatasetInfo, DistractorKind, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION, StrategyInfo,
+};
 use harness::run::plan::{Grid, Job, jobs};
 use harness::strategy::{Offer, Prepared, Selection, Strategy, StrategyError, StrategyMeta};
 use proptest::prelude::*;
@@ -126,6 +128,7 @@ fn manifest(dataset: &Dataset, strategies: Vec<StrategyInfo>, jobs: usize) -> Ma
         seed: 1,
         reference: None,
         strategies,
+        distractors: DistractorKind::Random,
         views: Vec::new(),
         jobs,
         probe: None,

@@ -16,7 +16,7 @@ use crate::cmd::report::scores;
 use crate::exit::{Exit, OrExit as _, expected, print_out};
 use crate::setup::{dataset_of, subsets_of};
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Measures that are gated.
 const MEASURES: [&str; 3] = ["recall@5", "complete@5", "ndcg@10"];
 /// Baselines hold six decimals; a smaller move is rounding.
@@ -28,8 +28,8 @@ const SHOWN: usize = 20;
 #[serde(deny_unknown_fields)]
 struct Baseline {
     version: u32,
-    /// Dataset, strategies with their versions and parameters, selection and seed: what must be the same to compare.
-    setting: Digest,
+    /// What must be the same to compare, each by its digest.
+    setting: BTreeMap<String, Digest>,
     dataset: String,
     measures: Vec<String>,
     /// `strategy / size / query` → one value per measure; `null` for a query outside the means.
@@ -50,13 +50,17 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
         return Err(expected(Exit::GateInconclusive, message));
     }
     let manifest = &stored.manifest;
-    let setting = Digest::of_json(&(
-        &manifest.dataset.digest,
-        &manifest.strategies,
-        &manifest.selection,
-        &manifest.views,
-        manifest.seed,
-    ));
+    let setting = BTreeMap::from(
+        [
+            ("dataset", Digest::of_json(&manifest.dataset.digest)),
+            ("strategies", Digest::of_json(&manifest.strategies)),
+            ("selection of queries", Digest::of_json(&manifest.selection)),
+            ("views", Digest::of_json(&manifest.views)),
+            ("seed", Digest::of_json(&manifest.seed)),
+            ("measures", Digest::of_json(&MEASURES)),
+        ]
+        .map(|(what, digest)| (what.to_owned(), digest)),
+    );
     let dataset_name = format!("{} {}", manifest.dataset.name, manifest.dataset.revision);
     let current = baseline(&scores(&dataset, &stored, &subsets)?, setting, dataset_name);
     if current.values.is_empty() {
@@ -69,10 +73,14 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Ok);
     }
     let committed = read(&args.baseline)?;
-    if committed.setting != current.setting || committed.measures != current.measures {
+    let differs = |what: &&String| committed.setting.get(*what) != current.setting.get(*what);
+    let differing: Vec<&str> = current.setting.keys().filter(differs).map(String::as_str).collect();
+    if !differing.is_empty() || committed.setting.len() != current.setting.len() {
         let message = format!(
-            "{}: is of another dataset, strategy version or selection ({} there, {} here); write a new baseline with --write",
+            "{}: cannot be compared with this run, they differ in: {} (dataset {} there, {} here); write a new baseline with \
+             --write",
             args.baseline.display(),
+            differing.join(", "),
             committed.dataset,
             current.dataset
         );
@@ -92,7 +100,7 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn baseline(scores: &[Score], setting: Digest, dataset: String) -> Baseline {
+fn baseline(scores: &[Score], setting: BTreeMap<String, Digest>, dataset: String) -> Baseline {
     let round = |value: f64| (value * DECIMALS).round() / DECIMALS;
     // A ranking is what has no end-to-end success.
     let rankings = scores.iter().filter(|score| score.success.is_none() && score.turns() == 0);

@@ -20,7 +20,10 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
             | ImportError::TargetExists { .. }
             | ImportError::TargetForeign { .. }
             | ImportError::Unwritable { .. } => Exit::Usage,
-            ImportError::Unreadable { .. } | ImportError::Strict { .. } | ImportError::Invalid(_) => Exit::Dataset,
+            ImportError::Unreadable { .. }
+            | ImportError::Strict { .. }
+            | ImportError::NoTools { .. }
+            | ImportError::Invalid(_) => Exit::Dataset,
         };
         expected(exit, error)
     })?;

@@ -140,12 +140,22 @@ pub fn report(args: &ReportArgs, labels: Labels) -> anyhow::Result<Exit> {
         eprintln!("the dataset has changed since the run; these scores go by revision {}", dataset.revision);
     }
     let subsets = subsets_of(&dataset, &stored.manifest)?;
+    if let Some(folder) = args.out.as_deref().filter(|folder| holds_something_else(folder)) {
+        let message = format!("{}: holds files that are no report; name an empty or a new folder", folder.display());
+        return Err(expected(Exit::Usage, message));
+    }
     let files = args.out.clone().unwrap_or_else(|| args.run.join("report"));
     print_report(&dataset, &stored, &subsets, args.format, &files)?;
     if let Some(path) = &args.cassette {
         write_cassette(&stored, path)?;
     }
     Ok(Exit::Ok)
+}
+
+/// A folder with files, none of which says that the others are a report.
+fn holds_something_else(folder: &Path) -> bool {
+    let filled = folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    filled && !folder.join("summary.json").is_file()
 }
 
 /// Copies the answers that the run's episodes rest on into a file of their own.

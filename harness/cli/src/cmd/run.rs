@@ -18,6 +18,7 @@ use harness::run::executor::{RunError, RunEvent, Work, run as run_jobs};
 use harness::run::manifest::{EndpointInfo, Finish, Manifest, Probe};
 use harness::run::plan::{Estimate, Job};
 use harness::store::responses::ResponseStore;
+use harness::strategy::StrategyError;
 use harness::text::plain;
 
 use crate::args::{Format, RunArgs};
@@ -216,6 +217,10 @@ fn ending(result: Result<(), RunError<Halt>>, drained: bool, left: usize) -> any
         Err(RunError::Observer(Halt::Down(why))) => Ok(Ending::Endpoint(why)),
         Err(RunError::Unfinished(Unfinished::Ask(AskError::Store(error)))) => Err(expected(Exit::Usage, error)),
         Err(RunError::Observer(Halt::Write(error))) => Err(expected(Exit::Usage, error)),
+        Err(
+            error @ (RunError::Prepare { error: StrategyError::Unavailable(_), .. }
+            | RunError::Unfinished(Unfinished::Unavailable { .. })),
+        ) => Err(expected(Exit::Usage, error)),
         Err(error) => Err(anyhow::anyhow!(error.to_string())),
     }
 }
