@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{CLEAN, FINE, changed, described, tools};
-use crate::lint::{LintError, RULES, lint, sarif, text};
+use crate::lint::{RULES, lint, sarif, text};
 use crate::testing::{MANIFEST, folder, lines};
 
 #[test]
