@@ -13,12 +13,14 @@ use std::path::Path;
 
 use harness::catalogue::Catalogue;
 use harness::dataset::{Dataset, DatasetParts, Qrels};
+use serde::de::DeserializeOwned;
 
 use crate::problem::{Position, Problem, Problems, characters, has_hidden, printable, quote, suggestion};
 use crate::scale;
 use crate::wire::{FORMAT, Manifest};
 pub(crate) use catalogue::list;
 use source::{Row, Source, explain};
+pub(crate) use source::{column, read_bytes};
 
 /// Longest identifier, in characters.
 pub const MAX_ID: usize = 200;
@@ -45,6 +47,16 @@ pub enum LoadError {
 
 /// Reads and checks the dataset in `dir`. All problems of all files are collected before it fails.
 pub fn load(dir: &Path) -> Result<Dataset, LoadError> {
+    let (dataset, problems) = read(dir)?;
+    if problems.is_empty() {
+        Ok(dataset)
+    } else {
+        Err(LoadError::Invalid { dir: printable(dir), problems: Problems(problems) })
+    }
+}
+
+/// The dataset in `dir` as far as it can be read, and every problem in it in reading order.
+pub(crate) fn read(dir: &Path) -> Result<(Dataset, Vec<Problem>), LoadError> {
     let unreadable = |reason: String| LoadError::Unreadable { dir: printable(dir), reason };
     let folder = fs::metadata(dir).map_err(|error| unreadable(error.to_string()))?;
     if !folder.is_dir() {
@@ -89,7 +101,7 @@ pub fn load(dir: &Path) -> Result<Dataset, LoadError> {
     if let Some(source) = &manifest {
         sizes(source, &dataset, &mut check);
     }
-    check.finish().map_or(Ok(dataset), |problems| Err(LoadError::Invalid { dir: printable(dir), problems }))
+    Ok((dataset, check.finish()))
 }
 
 /// Collects problems.
@@ -154,14 +166,19 @@ impl Checker {
         }
     }
 
-    /// The problems in reading order, if there are any.
-    fn finish(mut self) -> Option<Problems> {
-        let rank = |problem: &Problem| FILES.iter().position(|file| problem.file.starts_with(file));
+    /// The problems in reading order.
+    fn finish(mut self) -> Vec<Problem> {
         self.problems.sort_by(|left, right| {
+            let rank = |problem: &Problem| reading_rank(&problem.file);
             (rank(left), &left.file, left.position).cmp(&(rank(right), &right.file, right.position))
         });
-        (!self.problems.is_empty()).then_some(Problems(self.problems))
+        self.problems
     }
+}
+
+/// Where a file stands among those of a dataset; what is none of them comes first.
+pub(crate) fn reading_rank(file: &str) -> Option<usize> {
+    FILES.iter().position(|known| file.starts_with(known))
 }
 
 /// Why a text cannot be an identifier.
@@ -185,26 +202,30 @@ pub(crate) fn is_dataset_name(name: &str) -> bool {
     (1..=MAX_ID).contains(&name.len()) && name.bytes().all(plain)
 }
 
+/// A TOML file as a value, with its text.
+pub(crate) fn parse_toml<'a, T: DeserializeOwned>(name: &str, bytes: &'a [u8]) -> Result<(&'a str, T), Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let place = Position::of_byte(bytes, error.valid_up_to());
+        Problem::error(name, "not UTF-8").at(place).expected("a file saved as UTF-8")
+    })?;
+    let value = toml::from_str(text).map_err(|error| {
+        let place = Position::of_byte(bytes, error.span().map_or(0, |span| span.start));
+        let (message, accepted) = explain("", error.message());
+        let problem = Problem::error(name, &message).at(place);
+        match accepted {
+            Some(accepted) => problem.expected(&accepted),
+            None => problem,
+        }
+    })?;
+    Ok((text, value))
+}
+
 /// Reads and checks `dataset.toml`.
 fn header(source: &Source, check: &mut Checker) -> Option<Manifest> {
-    let text = match std::str::from_utf8(&source.bytes) {
-        Ok(text) => text,
-        Err(error) => {
-            let place = Position::of_byte(&source.bytes, error.valid_up_to());
-            check.report(Problem::error(&source.name, "not UTF-8").at(place).expected("a file saved as UTF-8"));
-            return None;
-        }
-    };
-    let manifest: Manifest = match toml::from_str(text) {
-        Ok(manifest) => manifest,
-        Err(error) => {
-            let place = Position::of_byte(&source.bytes, error.span().map_or(0, |span| span.start));
-            let (message, accepted) = explain("", error.message());
-            let problem = Problem::error(&source.name, &message).at(place);
-            check.report(match accepted {
-                Some(accepted) => problem.expected(&accepted),
-                None => problem,
-            });
+    let (text, manifest) = match parse_toml::<Manifest>(&source.name, &source.bytes) {
+        Ok(parsed) => parsed,
+        Err(problem) => {
+            check.report(problem);
             return None;
         }
     };

@@ -69,16 +69,32 @@ pub struct Problem {
     pub message: String,
     /// What would have been accepted, or what to do.
     pub accepted: Option<String>,
+    /// The rule of `lint` that knows this problem by name.
+    #[serde(skip)]
+    pub(crate) rule: Option<&'static str>,
 }
 
 impl Problem {
     pub fn error(file: &str, message: &str) -> Self {
-        Self { file: clean(file), position: None, severity: Severity::Error, message: clean(message), accepted: None }
+        Self {
+            file: clean(file),
+            position: None,
+            severity: Severity::Error,
+            message: clean(message),
+            accepted: None,
+            rule: None,
+        }
     }
 
     #[must_use]
     pub fn at(mut self, position: Position) -> Self {
         self.position = Some(position);
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn rule(mut self, id: &'static str) -> Self {
+        self.rule = Some(id);
         self
     }
 
@@ -164,7 +180,12 @@ pub(crate) fn quote_up_to(limit: usize, text: &str) -> String {
 
 /// A printable message.
 pub(crate) fn clean(text: &str) -> String {
-    visible(text, MESSAGE)
+    clean_up_to(MESSAGE, text)
+}
+
+/// A printable text with a bound of its own, in characters.
+pub(crate) fn clean_up_to(limit: usize, text: &str) -> String {
+    visible(text, limit)
 }
 
 /// A printable path.

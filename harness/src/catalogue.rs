@@ -92,7 +92,7 @@ pub enum Grant {
 }
 
 impl Grant {
-    fn covers(&self, id: &ToolId) -> bool {
+    pub fn covers(&self, id: &ToolId) -> bool {
         match self {
             Self::Everything => true,
             Self::Server(server) => server == id.server(),
@@ -121,7 +121,8 @@ impl Actor {
         (!self.read_only || tool.read_only()) && self.grants.iter().any(|grant| grant.covers(&tool.id))
     }
 
-    fn sees(&self, skill: &Skill) -> bool {
+    /// The tier is for this actor; whether any of the skill's tools is too, is another matter.
+    pub fn sees(&self, skill: &Skill) -> bool {
         match &skill.tier {
             Tier::Pinned => true,
             // `all` stands for the whole deployment, so it sees the skills of every role.

@@ -166,7 +166,7 @@ fn tools_of(dir: &Path, server: &str, tools: &mut Tools, check: &mut Checker) {
         let schema = row.value.input_schema.as_object();
         if schema.is_none_or(|schema| schema.get("type").is_some_and(|kind| kind != "object")) {
             let problem = row.problem("inputSchema", &format!("the input schema of {} is no object", quote(name)));
-            check.report(problem.expected("a JSON Schema with \"type\": \"object\""));
+            check.report(problem.expected("a JSON Schema with \"type\": \"object\"").rule("TG302"));
         }
         let wire::Tool { name, title, description, input_schema, annotations, core, tags } = row.value;
         let mut annotations = annotations.unwrap_or_default();

@@ -135,7 +135,8 @@ fn splits(entries: &[Entry], check: &mut Checker) {
         if split != query.split && reported.insert(&query.intent) {
             let intent = quote(query.intent.as_str());
             let message = format!("intent {intent} is in {} here and in {split} on line {line}", query.split);
-            check.report(row.problem("intent", &message).expected("one split for all queries of an intent"));
+            let problem = row.problem("intent", &message).expected("one split for all queries of an intent");
+            check.report(problem.rule("TG604"));
         }
     }
 }

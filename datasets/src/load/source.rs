@@ -40,16 +40,7 @@ impl Source {
     }
 
     fn open(dir: &Path, name: &str) -> io::Result<Self> {
-        let path = dir.join(name);
-        // A pipe or a device would never end.
-        if !fs::metadata(&path)?.is_file() {
-            return Err(io::Error::other("it is no regular file"));
-        }
-        let mut bytes = fs::read(path)?;
-        if bytes.starts_with(b"\xef\xbb\xbf") {
-            bytes.drain(..3);
-        }
-        Ok(Self { name: name.to_owned(), bytes })
+        Ok(Self { name: name.to_owned(), bytes: read_bytes(&dir.join(name))? })
     }
 
     /// Parses every line that is not blank. `key` is the field that names what a line describes.
@@ -83,6 +74,19 @@ impl Source {
     }
 }
 
+/// The bytes of a regular file without its byte order mark.
+pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    // A pipe or a device would never end.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = fs::read(path)?;
+    if bytes.starts_with(b"\xef\xbb\xbf") {
+        bytes.drain(..3);
+    }
+    Ok(bytes)
+}
+
 /// The lines of a file that could be read, and the names of those that could not.
 pub(super) struct Rows<'a, T> {
     pub(super) rows: Vec<Row<'a, T>>,
@@ -101,10 +105,14 @@ pub(super) struct Row<'a, T> {
 impl<T> Row<'_, T> {
     /// A problem at the place of a key or a text value of this line, or at its start if that is written with escapes.
     pub(super) fn problem(&self, place: &str, message: &str) -> Problem {
-        let needle = serde_json::to_string(place).expect("text serialises");
-        let column = self.text.find(&needle).map_or(1, |at| characters(&self.text.as_bytes()[..at]) + 1);
-        Problem::error(self.file, message).at(Position { line: self.line, column })
+        Problem::error(self.file, message).at(Position { line: self.line, column: column(self.text, place) })
     }
+}
+
+/// Where a key or a text value stands in a line: the start if it is written with escapes.
+pub(crate) fn column(line: &str, place: &str) -> usize {
+    let needle = serde_json::to_string(place).expect("text serialises");
+    line.find(&needle).map_or(1, |at| characters(&line.as_bytes()[..at]) + 1)
 }
 
 /// Why a text is not the value it should be.

@@ -35,6 +35,8 @@ pub enum Command {
     List(ListArgs),
     /// Turn somebody else's data into a dataset folder
     Import(ImportArgs),
+    /// Find faults in a dataset's tools, schemas, skills and labels
+    Lint(LintArgs),
 }
 
 #[derive(Debug, Args)]
@@ -263,4 +265,26 @@ pub struct ImportArgs {
     /// Treat whatever could not be mapped as an error
     #[arg(long)]
     pub strict: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LintArgs {
+    /// Dataset folder
+    pub dataset: PathBuf,
+    /// Accepted findings; without it `lint.toml` of the dataset folder, if there is one
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Also show accepted findings, with their reasons; JSON and SARIF always hold them
+    #[arg(long)]
+    pub all: bool,
+    /// What goes to standard output
+    #[arg(long, value_enum, default_value_t = LintFormat::Text)]
+    pub format: LintFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LintFormat {
+    Text,
+    Json,
+    Sarif,
 }

@@ -49,6 +49,7 @@ fn dispatch(registry: &Registry, command: &Command) -> anyhow::Result<Exit> {
         Command::Gate(args) => cmd::gate::gate(args),
         Command::List(args) => cmd::list::list(registry, args),
         Command::Import(args) => cmd::import::import(args),
+        Command::Lint(args) => cmd::lint::lint(args),
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod gate;
 pub mod import;
+pub mod lint;
 pub mod list;
 pub mod report;
 pub mod run;

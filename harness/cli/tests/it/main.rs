@@ -6,6 +6,7 @@ mod architecture;
 mod docs;
 mod errors;
 mod kill;
+mod lint;
 mod public_data;
 mod run;
 mod server;

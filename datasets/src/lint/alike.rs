@@ -1,0 +1,210 @@
+//! Descriptions that nobody can tell apart.
+//!
+//! Two descriptions are compared by the sets of their character trigrams (Jaccard: shared / all of both). Only pairs that
+//! share a rare trigram are compared at all: with the trigrams of every set in one order, rare ones first, two sets with
+//! a Jaccard above t have one in common among the first (1 − t) of each. That is a filter only, it loses no pair.
+
+use std::collections::{BTreeMap, HashMap};
+
+use harness::catalogue::Tool;
+
+use super::Linter;
+use super::rules::ALIKE;
+use super::tools::fold;
+
+/// Descriptions of more similarity than this are alike.
+const THRESHOLD: f64 = 0.6;
+/// Comparisons per server. Where thousands of tools were made from one template, all of them would take minutes and say
+/// nothing that the first do not.
+const COMPARISONS: usize = 2_000_000;
+/// Pairs listed per server.
+const LISTED: usize = 200;
+
+pub(super) fn check(linter: &mut Linter) {
+    let dataset = linter.dataset;
+    let mut servers: BTreeMap<&str, Vec<(&Tool, String)>> = BTreeMap::new();
+    // Name and description together, wherever the tool is.
+    let mut twins: HashMap<(&str, String), &Tool> = HashMap::new();
+    for tool in &dataset.catalogue.tools {
+        let text = fold(&tool.description);
+        if text.is_empty() {
+            continue;
+        }
+        match twins.get(&(tool.name(), text.clone())) {
+            Some(first) => pair(linter, first, tool, "the same name and description on two servers"),
+            None => _ = twins.insert((tool.name(), text.clone()), tool),
+        }
+        servers.entry(tool.id.server()).or_default().push((tool, text));
+    }
+    for (server, tools) in servers {
+        if !linter.places.boilerplate(server) {
+            within(linter, server, &tools);
+        }
+    }
+}
+
+fn pair(linter: &mut Linter, first: &Tool, second: &Tool, message: &str) {
+    let place = linter.places.tool(&second.id, "description");
+    linter.add(&ALIKE, &format!("{} ~ {}", first.id, second.id), place, message);
+}
+
+/// Pairs of one server.
+fn within(linter: &mut Linter, server: &str, tools: &[(&Tool, String)]) {
+    // Equal texts first, each with the first of them: a hundred copies are 99 pairs, not 4,950.
+    let mut first: HashMap<&str, &Tool> = HashMap::new();
+    let mut pairs = Vec::new();
+    let mut different = Vec::new();
+    for (tool, text) in tools {
+        if let Some(other) = first.get(text.as_str()) {
+            pairs.push((*other, *tool, "the descriptions are equal".to_owned()));
+        } else {
+            first.insert(text, tool);
+            different.push((*tool, text.as_str()));
+        }
+    }
+    let Similar { found, stopped } = similar(&different.iter().map(|(_, text)| *text).collect::<Vec<_>>());
+    for (left, right, similarity) in found {
+        let message = format!("the descriptions share {:.0} % of their trigrams", similarity * 100.0);
+        pairs.push((different[left].0, different[right].0, message));
+    }
+    for (first, second, message) in pairs.iter().take(LISTED) {
+        pair(linter, first, second, message);
+    }
+    let more = pairs.len().saturating_sub(LISTED);
+    if more > 0 || stopped.is_some() {
+        let place = linter.places.of("servers.jsonl", server, "server");
+        let unseen = stopped.map_or(String::new(), |index| {
+            format!(", and the descriptions after that of {} were not compared", different[index].0.name())
+        });
+        linter.add(&ALIKE, server, place, &format!("{more} more pairs are alike{unseen}"));
+    }
+}
+
+/// Pairs above the threshold, and the text at which the search was given up.
+struct Similar {
+    found: Vec<(usize, usize, f64)>,
+    stopped: Option<usize>,
+}
+
+/// Pairs of different texts above the threshold, as (earlier, later, similarity), by the later one.
+fn similar(texts: &[&str]) -> Similar {
+    let sets = ranked(texts);
+    let mut found = Vec::new();
+    let mut index: HashMap<u32, Vec<usize>> = HashMap::new();
+    // The text for which each one was last met as a candidate.
+    let mut met = vec![usize::MAX; sets.len()];
+    let mut comparisons = 0;
+    for (later, set) in sets.iter().enumerate() {
+        let prefix = &set[..prefix(set.len())];
+        let mut candidates = Vec::new();
+        for earlier in prefix.iter().filter_map(|trigram| index.get(trigram)).flatten() {
+            if met[*earlier] != later {
+                met[*earlier] = later;
+                candidates.push(*earlier);
+            }
+        }
+        candidates.sort_unstable();
+        comparisons += candidates.len();
+        if comparisons > COMPARISONS {
+            return Similar { found, stopped: Some(later.saturating_sub(1)) };
+        }
+        for earlier in candidates {
+            let similarity = jaccard(&sets[earlier], set);
+            if similarity > THRESHOLD {
+                found.push((earlier, later, similarity));
+            }
+        }
+        for trigram in prefix {
+            index.entry(*trigram).or_default().push(later);
+        }
+    }
+    Similar { found, stopped: None }
+}
+
+/// How many of a set's rarest trigrams another set above the threshold must share one of.
+fn prefix(size: usize) -> usize {
+    (size + 1 - (size as f64 * THRESHOLD).ceil() as usize).min(size)
+}
+
+/// The trigrams of each text as ranks, the rarest first.
+fn ranked(texts: &[&str]) -> Vec<Vec<u32>> {
+    let sets: Vec<Vec<[char; 3]>> = texts.iter().map(|text| trigrams(text)).collect();
+    let mut counts: BTreeMap<[char; 3], usize> = BTreeMap::new();
+    for trigram in sets.iter().flatten() {
+        *counts.entry(*trigram).or_default() += 1;
+    }
+    let mut order: Vec<_> = counts.into_iter().map(|(trigram, count)| (count, trigram)).collect();
+    order.sort_unstable();
+    let ranks: HashMap<[char; 3], u32> = order.iter().zip(0..).map(|((_, trigram), rank)| (*trigram, rank)).collect();
+    let ranked = |set: &Vec<[char; 3]>| {
+        let mut set: Vec<u32> = set.iter().map(|trigram| ranks[trigram]).collect();
+        set.sort_unstable();
+        set
+    };
+    sets.iter().map(ranked).collect()
+}
+
+/// The different trigrams of a text; a shorter text is one, filled up.
+fn trigrams(text: &str) -> Vec<[char; 3]> {
+    let mut characters: Vec<char> = text.chars().collect();
+    characters.resize(characters.len().max(3), '\0');
+    let mut set: Vec<[char; 3]> = characters.windows(3).map(|window| [window[0], window[1], window[2]]).collect();
+    set.sort_unstable();
+    set.dedup();
+    set
+}
+
+/// Shared members of two sorted sets over all of both.
+fn jaccard(left: &[u32], right: &[u32]) -> f64 {
+    let (mut at, mut other, mut shared) = (0, 0, 0);
+    while at < left.len() && other < right.len() {
+        match left[at].cmp(&right[other]) {
+            std::cmp::Ordering::Less => at += 1,
+            std::cmp::Ordering::Greater => other += 1,
+            std::cmp::Ordering::Equal => {
+                shared += 1;
+                at += 1;
+                other += 1;
+            }
+        }
+    }
+    f64::from(shared) / (left.len() + right.len() - shared as usize).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn similarity_counts_different_trigrams() {
+        let score = |left, right| {
+            let sets = ranked(&[left, right]);
+            jaccard(&sets[0], &sets[1])
+        };
+        assert!((score("abcd", "abcd") - 1.0).abs() < 1e-9);
+        // abc bcd | abc bce: one of three.
+        assert!((score("abcd", "abce") - 1.0 / 3.0).abs() < 1e-9);
+        assert!((score("aaaaaa", "aaa") - 1.0).abs() < 1e-9);
+        assert!(score("ab", "cd").abs() < 1e-9);
+    }
+
+    proptest! {
+        #[test]
+        fn the_filter_loses_no_pair(texts in prop::collection::vec("[ab ]{0,12}|[a-d]{3,9}", 0..12)) {
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let sets = ranked(&texts);
+            let mut all = Vec::new();
+            for later in 0..sets.len() {
+                for earlier in 0..later {
+                    let similarity = jaccard(&sets[earlier], &sets[later]);
+                    if similarity > THRESHOLD {
+                        all.push((earlier, later, similarity));
+                    }
+                }
+            }
+            prop_assert_eq!(similar(&texts).found, all);
+        }
+    }
+}

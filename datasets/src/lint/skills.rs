@@ -1,0 +1,90 @@
+//! Skills and actors: what can be reached, and by whom.
+
+use std::collections::{BTreeMap, HashSet};
+
+use harness::catalogue::{Actor, Grant, Tool};
+
+use super::rules::{ACTOR_WITHOUT_GRANT, ORPHANS, TOO_MANY_SKILLS, TOOL_CAP};
+use super::{Linter, plural, some};
+use crate::problem::quote;
+
+/// More skills than this are no longer a list that one reads.
+pub(super) const SKILLS: usize = 150;
+/// Tools that several endpoints take in one request.
+pub(super) const TOOLS: usize = 128;
+
+pub(super) fn check(linter: &mut Linter) {
+    orphans(linter);
+    let dataset = linter.dataset;
+    for actor in &dataset.actors {
+        let place = linter.places.of("actors.jsonl", actor.id.as_str(), "actor");
+        let tools = tools_of(actor, linter).count();
+        if tools > TOOLS {
+            linter.add(&TOOL_CAP, actor.id.as_str(), place.clone(), &format!("the actor sees {tools} tools"));
+        }
+        let skills = skills_of(actor, linter);
+        if skills > SKILLS {
+            linter.add(&TOO_MANY_SKILLS, actor.id.as_str(), place, &format!("the actor sees {skills} skills"));
+        }
+        grants(linter, actor);
+    }
+}
+
+fn tools_of<'d>(actor: &'d Actor, linter: &Linter<'d>) -> impl Iterator<Item = &'d Tool> {
+    linter.dataset.catalogue.tools.iter().map(AsRef::as_ref).filter(move |tool| actor.may_call(tool))
+}
+
+/// Skills of the actor that keep a tool.
+fn skills_of(actor: &Actor, linter: &Linter) -> usize {
+    let catalogue = &linter.dataset.catalogue;
+    let callable = |id| catalogue.get(id).is_some_and(|tool| actor.may_call(tool));
+    catalogue.skills.iter().filter(|skill| actor.sees(skill) && skill.allowed_tools.iter().any(callable)).count()
+}
+
+/// Tools in no skill. Core tools need none: they are always there.
+fn orphans(linter: &mut Linter) {
+    let catalogue = &linter.dataset.catalogue;
+    if catalogue.skills.is_empty() {
+        return;
+    }
+    let listed: HashSet<_> = catalogue.skills.iter().flat_map(|skill| &skill.allowed_tools).collect();
+    let mut servers: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
+    for tool in catalogue.tools.iter().filter(|tool| !tool.core) {
+        let (all, orphans) = servers.entry(tool.id.server()).or_default();
+        *all += 1;
+        if !listed.contains(&tool.id) {
+            orphans.push(tool.name().to_owned());
+        }
+    }
+    for (server, (all, orphans)) in servers.into_iter().filter(|(_, (_, orphans))| !orphans.is_empty()) {
+        let place = linter.places.of("servers.jsonl", server, "server");
+        let message = format!("{} of {} in no skill: {}", orphans.len(), plural(all, "tool"), some(&orphans));
+        linter.add(&ORPHANS, server, place, &message);
+    }
+}
+
+fn grants(linter: &mut Linter, actor: &Actor) {
+    let deferrable = linter.dataset.catalogue.tools.iter().any(|tool| !tool.core);
+    if !deferrable {
+        return;
+    }
+    if tools_of(actor, linter).all(|tool| tool.core) {
+        let place = linter.places.of("actors.jsonl", actor.id.as_str(), "grants");
+        linter.add(&ACTOR_WITHOUT_GRANT, actor.id.as_str(), place, "the actor may call no tool but core");
+        return;
+    }
+    for grant in &actor.grants {
+        if tools_of(actor, linter).any(|tool| grant.covers(&tool.id)) {
+            continue;
+        }
+        let pattern = match grant {
+            Grant::Everything => "*".to_owned(),
+            Grant::Server(server) => format!("{server}/*"),
+            Grant::Tool(tool) => tool.to_string(),
+        };
+        let place = linter.places.of("actors.jsonl", actor.id.as_str(), &pattern);
+        let narrowed = if actor.read_only { " that only reads" } else { "" };
+        let message = format!("grant {} covers no tool{narrowed}", quote(&pattern));
+        linter.add(&ACTOR_WITHOUT_GRANT, &format!("{} ~ {pattern}", actor.id), place, &message);
+    }
+}

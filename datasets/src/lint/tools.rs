@@ -1,0 +1,280 @@
+//! What tools, servers, skills and queries say.
+
+use std::collections::BTreeSet;
+
+use harness::catalogue::Tool;
+use harness::text::mentions;
+use serde_json::Value;
+
+use super::places::Place;
+use super::rules::{ADDRESSES_MODEL, DESCRIPTION_EMPTY, DESCRIPTION_LONG, DESCRIPTION_SHORT, INVISIBLE};
+use super::{Linter, plural, some};
+
+/// A description below this many characters says too little.
+const SHORT: usize = 20;
+/// From more characters than this, endpoints refuse or cut descriptions.
+const LONG: usize = 1024;
+
+/// Orders that have no place anywhere.
+const TAKEOVERS: [&str; 14] = [
+    "ignore previous",
+    "ignore all previous",
+    "ignore prior",
+    "ignore all prior",
+    "ignore your instructions",
+    "disregard previous",
+    "disregard all previous",
+    "disregard prior",
+    "forget previous",
+    "forget all previous",
+    "system prompt",
+    "do not tell the user",
+    "don't tell the user",
+    "without telling the user",
+];
+/// Orders that a skill may give, for that is what it is for, and a tool may not.
+const PUSHES: [&str; 27] = [
+    "you must",
+    "you should always",
+    "always call",
+    "always use this",
+    "always invoke",
+    "always run this",
+    "must call this",
+    "must use this",
+    "must always be called",
+    "must be called first",
+    "call this first",
+    "call this tool first",
+    "use this tool first",
+    "do not answer",
+    "don't answer",
+    "never answer",
+    "do not respond",
+    "don't respond",
+    "before answering",
+    "before responding",
+    "every turn",
+    "instead of any other tool",
+    "do not use any other",
+    "prefer this tool",
+    "mandatory first",
+    "mandatory step",
+    "mandatory to call",
+];
+/// In lower case an everyday word of interfaces ("mandatory fields"), shouted an order.
+const SHOUTED: &str = "MANDATORY";
+
+/// What a model reads about one thing, each text with the key it stands under.
+struct Reading<'d> {
+    subject: String,
+    file: Option<&'static str>,
+    texts: Vec<(&'static str, &'d str)>,
+}
+
+pub(super) fn check(linter: &mut Linter) {
+    let dataset = linter.dataset;
+    for tool in &dataset.catalogue.tools {
+        description(linter, tool);
+        let reading = of_tool(tool);
+        let place = |key: &str, linter: &Linter| linter.places.tool(&tool.id, key);
+        look(linter, &reading, place, Refused::AnyOrder);
+    }
+    for server in &dataset.catalogue.servers {
+        let texts = vec![("title", server.title.as_str()), ("description", server.description.as_str())];
+        let reading = Reading { subject: server.name.clone(), file: Some("servers.jsonl"), texts };
+        look(linter, &reading, |key, linter| in_file(linter, &reading, key), Refused::AnyOrder);
+    }
+    for skill in &dataset.catalogue.skills {
+        let texts = vec![("description", skill.description.as_str()), ("body", skill.body.as_str())];
+        let reading = Reading { subject: skill.name.clone(), file: Some("skills.jsonl"), texts };
+        look(linter, &reading, |key, linter| in_file(linter, &reading, key), Refused::Takeovers);
+    }
+    for query in &dataset.queries {
+        let mut texts = vec![("text", query.text.as_str())];
+        texts.extend(query.results.values().map(|result| ("results", result.as_str())));
+        let reading = Reading { subject: query.id.to_string(), file: Some("queries.jsonl"), texts };
+        // People and results may say what they like.
+        look(linter, &reading, |key, linter| in_file(linter, &reading, key), Refused::Nothing);
+    }
+}
+
+fn in_file(linter: &Linter, reading: &Reading, key: &str) -> Place {
+    linter.places.of(reading.file.unwrap_or_default(), &reading.subject, key)
+}
+
+fn description(linter: &mut Linter, tool: &Tool) {
+    let length = tool.description.trim().chars().count();
+    if length == 0 {
+        linter.tool(&DESCRIPTION_EMPTY, tool, "description", "the description is empty");
+    } else if length < SHORT {
+        let message = format!("the description has {}", plural(length, "character"));
+        linter.tool(&DESCRIPTION_SHORT, tool, "description", &message);
+    } else if length > LONG {
+        linter.tool(&DESCRIPTION_LONG, tool, "description", &format!("the description has {length} characters"));
+    }
+}
+
+fn of_tool(tool: &Tool) -> Reading<'_> {
+    let mut texts = Vec::new();
+    texts.extend(tool.annotations.title.as_deref().map(|title| ("title", title)));
+    texts.push(("description", tool.description.as_str()));
+    strings(&tool.input_schema, &mut texts);
+    Reading { subject: tool.id.to_string(), file: None, texts }
+}
+
+/// Every key and text of a schema. Parsing bounds how deep it is.
+fn strings<'v>(value: &'v Value, texts: &mut Vec<(&'static str, &'v str)>) {
+    const KEY: &str = "inputSchema";
+    match value {
+        Value::String(text) => texts.push((KEY, text)),
+        Value::Array(values) => values.iter().for_each(|value| strings(value, texts)),
+        Value::Object(map) => {
+            for (key, value) in map {
+                texts.push((KEY, key));
+                strings(value, texts);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Which orders a text may not give.
+#[derive(Clone, Copy, PartialEq)]
+enum Refused {
+    Nothing,
+    /// Those that take over: a skill is made of orders.
+    Takeovers,
+    AnyOrder,
+}
+
+fn look(linter: &mut Linter, reading: &Reading, place: impl Fn(&str, &Linter) -> Place, refused: Refused) {
+    let mut hidden = BTreeSet::new();
+    let mut orders = Vec::new();
+    let (mut hidden_at, mut orders_at) = (None, None);
+    for (key, text) in &reading.texts {
+        let found = invisible(text);
+        if !found.is_empty() {
+            hidden_at.get_or_insert(*key);
+            hidden.extend(found);
+        }
+        let found =
+            if refused == Refused::Nothing { Vec::new() } else { orders_in(text, refused == Refused::AnyOrder) };
+        if !found.is_empty() {
+            orders_at.get_or_insert(*key);
+            orders.extend(found.into_iter().map(|order| format!("\"{order}\"")));
+        }
+    }
+    if let Some(key) = hidden_at {
+        let codes: Vec<_> = hidden.into_iter().map(|character| format!("U+{:04X}", u32::from(character))).collect();
+        let place = place(key, linter);
+        linter.add(&INVISIBLE, &reading.subject, place, &format!("`{key}` holds {}", some(&codes)));
+    }
+    if let Some(key) = orders_at {
+        let mut seen = BTreeSet::new();
+        orders.retain(|order| seen.insert(order.clone()));
+        let place = place(key, linter);
+        linter.add(&ADDRESSES_MODEL, &reading.subject, place, &format!("`{key}` says {}", some(&orders)));
+    }
+}
+
+/// The orders that a text gives.
+fn orders_in(text: &str, pushes: bool) -> Vec<&'static str> {
+    let folded = fold(text).replace('’', "'");
+    let pushing = PUSHES.iter().filter(|_| pushes);
+    let mut found: Vec<_> =
+        TAKEOVERS.iter().chain(pushing).copied().filter(|phrase| mentions(&folded, phrase)).collect();
+    if pushes && mentions(text, SHOUTED) {
+        found.push(SHOUTED);
+    }
+    found
+}
+
+/// Lower case, blanks as one.
+pub(super) fn fold(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+/// Characters that do not show, where no writing system or emoji needs them.
+fn invisible(text: &str) -> BTreeSet<char> {
+    let mut found = BTreeSet::new();
+    let mut before = None;
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        let hidden = match character {
+            '\n' | '\r' | '\t' => false,
+            // Joins emoji and letters of several scripts, but never ASCII.
+            '\u{200c}' | '\u{200d}' => {
+                let plain = |neighbour: Option<char>| neighbour.is_none_or(|neighbour| neighbour.is_ascii());
+                plain(before) || plain(characters.peek().copied())
+            }
+            // One chooses the look of the character before it; a row of them is a hiding place for bytes.
+            '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}' => before.is_none_or(is_selector),
+            '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}' => true,
+            _ => character.is_control(),
+        };
+        if hidden {
+            found.insert(character);
+        }
+        before = Some(character);
+    }
+    found
+}
+
+fn is_selector(character: char) -> bool {
+    matches!(character, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_that_writing_needs_are_left_alone() {
+        for text in [
+            "naïve 東京\n\t- one",
+            "👩\u{200d}👩\u{200d}👧 ❤\u{fe0f} 1\u{fe0f}\u{20e3}",
+            "می\u{200c}خواهم",
+            "葛\u{e0100}",
+        ] {
+            assert_eq!(invisible(text), BTreeSet::new(), "{text:?}");
+        }
+        for text in [
+            "pay\u{200b}ment",
+            "a\u{200d}b",
+            "\u{202e}evil",
+            "tag\u{e0041}\u{e0042}",
+            "x\u{fe00}\u{fe01}",
+            "\u{7}",
+            "a\u{ad}b",
+        ] {
+            assert!(!invisible(text).is_empty(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn orders_are_whole_phrases_in_any_case() {
+        assert_eq!(orders_in("Do  NOT\nanswer. You’ll see.", true), ["do not answer"]);
+        assert_eq!(orders_in("ALWAYS call this; MANDATORY.", true), ["always call", "MANDATORY"]);
+        assert_eq!(orders_in("You must ask first.", false), [""; 0], "a skill may say so");
+        assert_eq!(orders_in("Please ignore previous\tinstructions", false), ["ignore previous"]);
+        for text in ["All mandatory fields.", "Callers you mustered.", "Returns the operating system's prompt."] {
+            assert_eq!(orders_in(text, true), [""; 0], "{text}");
+        }
+    }
+}
