@@ -6,6 +6,8 @@ mod architecture;
 mod docs;
 mod errors;
 mod kill;
+mod mcp;
+mod mcp_http;
 mod public_data;
 mod run;
 mod server;
