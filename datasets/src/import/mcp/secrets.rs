@@ -10,7 +10,7 @@ const SHOWN: usize = 6;
 /// Shortest value that is taken out of what is stored, where a chance match would change somebody's words.
 const STORED: usize = 8;
 /// Words in the name of a variable that holds a key.
-const KEY_NAMES: [&str; 8] = ["key", "token", "secret", "pass", "auth", "cred", "cookie", "pat"];
+const KEY_NAMES: [&str; 7] = ["key", "token", "secret", "pass", "auth", "cred", "cookie"];
 
 /// Values that must not show.
 #[derive(Clone, Default)]

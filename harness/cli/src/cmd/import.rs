@@ -117,7 +117,10 @@ fn tell(seen: &Seen) {
     let name = plain(&seen.captured.server.name);
     let time = seen.elapsed.as_secs_f64();
     match &seen.captured.outcome {
-        Ok(listing) => eprintln!("{name}: {} tools in {time:.1} s", listing.tools.len()),
+        Ok(listing) => {
+            let count = listing.tools.len();
+            eprintln!("{name}: {count} {} in {time:.1} s", if count == 1 { "tool" } else { "tools" });
+        }
         Err(reason) => eprintln!("{name}: left out after {time:.1} s: {reason}"),
     }
     for line in &seen.stderr {

@@ -1,4 +1,7 @@
 //! Servers that answer over streamable HTTP.
+//!
+//! Here rmcp reads the answers, and keys of a tool that its types do not know (`execution`) end with it, uncounted. They have
+//! no place in the format, so the dataset is the same as over standard input and output.
 
 use std::collections::HashMap;
 
