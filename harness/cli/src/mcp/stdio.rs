@@ -283,7 +283,8 @@ impl Transport<RoleClient> for Lines {
             }
             self.heard.note(|noise| {
                 if noise.stray == 0 {
-                    noise.first = String::from_utf8_lossy(&line[..line.len().min(STRAY)]).trim().to_owned();
+                    let first = String::from_utf8_lossy(&line[..line.len().min(STRAY)]);
+                    first.trim().clone_into(&mut noise.first);
                 }
                 noise.stray += 1;
             });
