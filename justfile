@@ -23,8 +23,9 @@ check:
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
     @sh scripts/deny.sh
 
-# Tests against the local model: downloads 1.1 GB once, takes minutes
+# Tests against real servers of tools (npm, PyPI) and the local model: downloads 1.1 GB once, takes minutes
 test-live:
+    @sh scripts/test-live-mcp.sh
     @sh scripts/test-live.sh
 
 bench *ARGS:

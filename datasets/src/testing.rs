@@ -53,7 +53,7 @@ sizes = [4, 5]
     (
         "servers.jsonl",
         r#"{"server": "mail", "title": "Mail", "description": "Letters."}
-{"server": "desk", "title": "Desk", "description": "Tickets.", "boilerplate": true}
+{"server": "desk", "title": "Desk", "description": "Tickets.", "boilerplate": true, "mcp": {"name": "desk-server", "version": "1.0.0", "protocol": "2025-06-18"}}
 "#,
     ),
     (

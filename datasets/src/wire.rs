@@ -36,6 +36,17 @@ pub(crate) struct Server {
     pub(crate) description: String,
     #[serde(default, skip_serializing_if = "is_false")]
     pub(crate) boilerplate: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mcp: Option<Implementation>,
+}
+
+/// What a live server said of itself when its tools were listed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Implementation {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) protocol: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -82,6 +82,7 @@ mod tests {
                 server: name,
                 description: String::new(),
                 boilerplate: false,
+                mcp: None,
             };
             names.into_iter().map(|name| (Just(server(name)), tools())).collect::<Vec<_>>()
         });

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use harness::catalogue::Annotations;
 use harness::dataset::Kind;
 use harness::ids::{Digest, ToolId};
 use serde_json::{Value, json};
@@ -13,14 +14,27 @@ use crate::wire;
 
 /// Longest server name: it names a file.
 const SERVER: usize = 64;
+/// Deepest schema. The format adds a few levels, and a reader of JSON gives up at 128.
+const DEPTH: usize = 96;
+
+/// What another layout says about a namespace.
+#[derive(Debug, Default)]
+pub(super) struct ForeignServer {
+    pub(super) namespace: String,
+    pub(super) title: Option<String>,
+    pub(super) description: String,
+    pub(super) mcp: Option<wire::Implementation>,
+}
 
 /// A tool as another layout knows it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ForeignTool {
     pub(super) namespace: Option<String>,
     pub(super) name: String,
+    pub(super) title: Option<String>,
     pub(super) description: String,
     pub(super) schema: Option<Value>,
+    pub(super) annotations: Option<Annotations>,
     pub(super) tags: Vec<String>,
 }
 
@@ -39,6 +53,8 @@ pub(super) struct ForeignQuery {
 /// Everything read from a source.
 #[derive(Debug, Default)]
 pub(super) struct Foreign {
+    /// Those of which the source says something.
+    pub(super) servers: Vec<ForeignServer>,
     pub(super) tools: Vec<ForeignTool>,
     pub(super) queries: Vec<ForeignQuery>,
 }
@@ -51,11 +67,19 @@ pub(super) struct Tools {
 }
 
 /// Puts tools on servers: that of their namespace, or `server`.
-pub(super) fn tools(foreign: Vec<ForeignTool>, server: &str, findings: &mut Findings) -> Tools {
+pub(super) fn tools(
+    foreign: Vec<ForeignTool>,
+    known: &[ForeignServer],
+    server: &str,
+    findings: &mut Findings,
+) -> Tools {
+    let known: HashMap<&str, &ForeignServer> = known.iter().rev().map(|known| (&*known.namespace, known)).collect();
     let mut tools = Tools::default();
     let mut positions: HashMap<String, usize> = HashMap::new();
+    // The namespace that each server is named after.
+    let mut namespaces: Vec<String> = Vec::new();
     let mut merged = HashSet::new();
-    for ForeignTool { namespace, name, description, schema, tags } in foreign {
+    for ForeignTool { namespace, name, title: shown, description, schema, annotations, tags } in foreign {
         if id_fault(&name).is_some() {
             findings.add(Trouble::UnfitToolName, &name);
             continue;
@@ -63,13 +87,26 @@ pub(super) fn tools(foreign: Vec<ForeignTool>, server: &str, findings: &mut Find
         let title = namespace.unwrap_or_else(|| server.to_owned());
         let file = Some(server_name(&title)).filter(|file| !file.is_empty()).unwrap_or_else(|| server.to_owned());
         let position = *positions.entry(file.clone()).or_insert_with(|| {
-            let (title, description) = (title.clone(), String::new());
-            let server = wire::Server { server: file.clone(), title, description, boilerplate: false };
+            let mut server = wire::Server {
+                server: file.clone(),
+                title: title.clone(),
+                description: String::new(),
+                boilerplate: false,
+                mcp: None,
+            };
+            if let Some(known) = known.get(title.as_str()) {
+                if let Some(title) = known.title.as_ref().filter(|title| !title.trim().is_empty()) {
+                    server.title.clone_from(title);
+                }
+                known.description.clone_into(&mut server.description);
+                server.mcp.clone_from(&known.mcp);
+            }
             tools.servers.push((server, Vec::new()));
+            namespaces.push(title.clone());
             tools.servers.len() - 1
         });
-        let (owner, list) = &mut tools.servers[position];
-        if owner.title != title && merged.insert(title.clone()) {
+        let (_, list) = &mut tools.servers[position];
+        if namespaces[position] != title && merged.insert(title.clone()) {
             findings.add(Trouble::MergedServers, &title);
         }
         let id = ToolId::new(&file, &name);
@@ -81,15 +118,28 @@ pub(super) fn tools(foreign: Vec<ForeignTool>, server: &str, findings: &mut Find
         ids.push(id);
         let input_schema = match schema {
             None | Some(Value::Null) => empty_schema(),
-            Some(Value::Object(schema)) if schema.get("type").is_none_or(|kind| kind == "object") => schema.into(),
+            Some(Value::Object(schema))
+                if schema.get("type").is_none_or(|kind| kind == "object") && shallow(schema.values(), DEPTH) =>
+            {
+                schema.into()
+            }
             Some(_) => {
                 findings.add(Trouble::UnfitSchema, &name);
                 empty_schema()
             }
         };
-        list.push(wire::Tool { name, title: None, description, input_schema, annotations: None, core: false, tags });
+        list.push(wire::Tool { name, title: shown, description, input_schema, annotations, core: false, tags });
     }
     tools
+}
+
+/// Whether values nest at most `depth` levels.
+fn shallow<'a>(mut values: impl Iterator<Item = &'a Value>, depth: usize) -> bool {
+    values.all(|value| match value {
+        Value::Object(map) => depth > 0 && shallow(map.values(), depth - 1),
+        Value::Array(list) => depth > 0 && shallow(list.iter(), depth - 1),
+        _ => true,
+    })
 }
 
 fn empty_schema() -> Value {

@@ -60,7 +60,8 @@ fn normalised(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportErro
     for line in files::lines::<ToolLine>(&dir.join("tools.jsonl"), READS, findings)? {
         let ToolLine { name, namespace, description, parameters, merged_tool } = line;
         let (description, tags) = (description.unwrap_or_default(), tags(merged_tool));
-        foreign.tools.push(ForeignTool { namespace, name, description, schema: parameters, tags });
+        let tool = ForeignTool { namespace, name, description, schema: parameters, tags, ..ForeignTool::default() };
+        foreign.tools.push(tool);
     }
     if present(dir, LABELLED, findings) {
         normalised_queries(&dir.join(LABELLED), &mut foreign, findings)?;
@@ -116,11 +117,10 @@ fn upstream(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError>
         Pairs::default()
     };
     let tool = |(name, description): (String, String), merged: bool| ForeignTool {
-        namespace: None,
         name,
         description,
-        schema: None,
         tags: tags(merged),
+        ..ForeignTool::default()
     };
     // The list of all tools repeats the merged ones. One that differs is a second tool of the same name, and listed so.
     let repeats = |entry: &(String, String)| merged.contains(entry);

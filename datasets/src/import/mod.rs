@@ -6,6 +6,7 @@
 
 mod files;
 mod foreign;
+pub mod mcp;
 mod metatool;
 mod openai_tools;
 mod report;
@@ -22,7 +23,7 @@ use crate::write::Draft;
 use foreign::{Foreign, server_name};
 pub use report::{Finding, Findings, ImportReport, Trouble};
 
-/// Every importer, in the order in which a list shows them.
+/// Every importer of files, in the order in which a list shows them. Live servers have a way of their own: [`mcp`].
 pub const ALL: &[Importer] = &[metatool::IMPORTER, openai_tools::IMPORTER];
 
 /// A layout that can be imported.
@@ -70,15 +71,17 @@ pub enum ImportError {
     Unwritable { path: String, reason: String },
     #[error("not everything could be mapped:{findings}\n  mend the source or import without `strict`")]
     Strict { findings: Findings },
-    #[error("{path} holds no tool that could be imported{findings}")]
-    NoTools { path: String, findings: Findings },
+    #[error("the source holds no tool that could be imported:{findings}\n  nothing was written")]
+    NoTools { findings: Findings },
+    #[error("none of the servers could be listed:{findings}\n  mend the configuration; nothing was written")]
+    NoServer { findings: Findings },
     #[error("what was imported does not load: {0}")]
     Invalid(#[from] LoadError),
 }
 
 /// The importer of that name.
 pub fn find(name: &str) -> Result<&'static Importer, ImportError> {
-    let names = || ALL.iter().map(|importer| importer.name);
+    let names = || ALL.iter().map(|importer| importer.name).chain([mcp::NAME]);
     ALL.iter().find(|importer| importer.name == name).ok_or_else(|| ImportError::UnknownImporter {
         name: quote(name),
         hint: suggestion(name, names()),
@@ -89,7 +92,36 @@ pub fn find(name: &str) -> Result<&'static Importer, ImportError> {
 impl Importer {
     /// Imports `source` into the folder `target`, which appears whole or not at all.
     pub fn import(&self, source: &Path, target: &Path, options: &ImportOptions) -> Result<ImportReport, ImportError> {
-        let server = options.server.as_deref().unwrap_or(self.server);
+        let origin = Origin { name: self.name, server: self.server, licence: self.licence };
+        let destination = Destination::new(origin, target, options)?;
+        let mut findings = Findings::default();
+        let foreign = (self.read)(source, &mut findings)?;
+        destination.write(foreign, findings)
+    }
+}
+
+/// What an importer says of the data where no option does.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    name: &'static str,
+    server: &'static str,
+    licence: &'static str,
+}
+
+/// A folder that may be written, and how: checked before anything is read, which may take long.
+#[derive(Debug)]
+struct Destination<'a> {
+    importer: &'static str,
+    name: &'a str,
+    server: &'a str,
+    licence: &'a str,
+    target: &'a Path,
+    strict: bool,
+}
+
+impl<'a> Destination<'a> {
+    fn new(origin: Origin, target: &'a Path, options: &'a ImportOptions) -> Result<Self, ImportError> {
+        let server = options.server.as_deref().unwrap_or(origin.server);
         if server.is_empty() || server_name(server) != server {
             return Err(ImportError::UnfitOption {
                 option: "server",
@@ -97,30 +129,34 @@ impl Importer {
                 expected: "lower-case letters, digits, `_` and `-`",
             });
         }
-        let name = options.name.as_deref().unwrap_or(self.name);
+        let name = options.name.as_deref().unwrap_or(origin.name);
         if !is_dataset_name(name) {
             return Err(ImportError::UnfitOption { option: "name", value: quote(name), expected: DATASET_NAME });
         }
         clear(target, options.overwrite)?;
+        let licence = options.licence.as_deref().unwrap_or(origin.licence);
+        Ok(Self { importer: origin.name, name, server, licence, target, strict: options.strict })
+    }
 
-        let mut findings = Findings::default();
-        let Foreign { tools, queries } = (self.read)(source, &mut findings)?;
-        let tools = foreign::tools(tools, server, &mut findings);
+    /// Maps what was read and puts it in place.
+    fn write(&self, foreign: Foreign, mut findings: Findings) -> Result<ImportReport, ImportError> {
+        let Foreign { servers, tools, queries } = foreign;
+        let tools = foreign::tools(tools, &servers, self.server, &mut findings);
         let (queries, qrels) = foreign::queries(queries, &tools, &mut findings);
-        if options.strict && !findings.is_empty() {
+        if self.strict && !findings.is_empty() {
             return Err(ImportError::Strict { findings });
         }
         let servers = tools.servers;
         if servers.iter().all(|(_, tools)| tools.is_empty()) {
-            return Err(ImportError::NoTools { path: printable(source), findings });
+            return Err(ImportError::NoTools { findings });
         }
         let revision = Digest::of_json(&(&servers, &queries, &qrels)).short().to_owned();
         let manifest = Manifest {
             format: FORMAT,
-            name: name.to_owned(),
+            name: self.name.to_owned(),
             revision,
-            licence: options.licence.clone().unwrap_or_else(|| self.licence.to_owned()),
-            description: format!("Imported with `{}`.", self.name),
+            licence: self.licence.to_owned(),
+            description: format!("Imported with `{}`.", self.importer),
             canary: None,
             sizes: Vec::new(),
         };
@@ -132,7 +168,7 @@ impl Importer {
             labels: qrels.len(),
             findings,
         };
-        place(&Draft { manifest, servers, queries, qrels }, target)?;
+        place(&Draft { manifest, servers, queries, qrels }, self.target)?;
         Ok(report)
     }
 }

@@ -17,6 +17,10 @@ const EXAMPLE: usize = 120;
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
     FileLeftOut,
+    ServerLeftOut,
+    UnknownSetting,
+    StrayOutput,
+    RedactedKey,
     UnreadableEntry,
     UnfitToolName,
     DuplicateTool,
@@ -40,10 +44,14 @@ impl Trouble {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::FileLeftOut => "file that has no place in the format or is missing; not imported",
+            Self::ServerLeftOut => "server that could not be listed; left out",
+            Self::UnknownSetting => "setting of a server that is not known here; not heeded",
+            Self::StrayOutput => "server that writes to standard output what is no message; passed over",
+            Self::RedactedKey => "tool whose text holds a value of `env` or `headers`; the value is replaced by ***",
             Self::UnreadableEntry => "entry that cannot be read; left out",
             Self::UnfitToolName => "tool whose name is blank, too long or not printable; left out",
             Self::DuplicateTool => "tool of the same name on the same server; the first is kept",
-            Self::UnfitSchema => "parameters that are no object schema; an empty one stands in",
+            Self::UnfitSchema => "parameters that are no object schema or nest too deep; an empty one stands in",
             Self::IgnoredKey => "key of a tool that has no place in the format; left out",
             Self::MergedServers => "namespace whose name as a file is taken by another; they share one server",
             Self::UnfitQueryId => "query whose id is blank, too long or not printable; left out",
@@ -75,8 +83,13 @@ pub struct Findings(BTreeMap<Trouble, Finding>);
 
 impl Findings {
     pub(super) fn add(&mut self, trouble: Trouble, example: &str) {
+        self.add_many(trouble, 1, example);
+    }
+
+    /// Several of a kind that one example stands for.
+    pub(super) fn add_many(&mut self, trouble: Trouble, count: usize, example: &str) {
         let finding = self.0.entry(trouble).or_default();
-        finding.count += 1;
+        finding.count += count;
         if finding.examples.len() < EXAMPLES {
             finding.examples.push(quote_up_to(EXAMPLE, example));
         }

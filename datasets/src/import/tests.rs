@@ -92,7 +92,7 @@ fn what_is_no_tool_of_a_request_is_listed() {
       4 × entry that cannot be read; left out: "t.json:entry 0: no object", "t.json:entry 1: its type is not function", "t.json:entry 2: no text `function.name`", "t.json:entry 3: `function.description` is no text"
       1 × tool whose name is blank, too long or not printable; left out: "\u{1b}[31m"
       1 × tool of the same name on the same server; the first is kept: "a"
-      1 × parameters that are no object schema; an empty one stands in: "a"
+      1 × parameters that are no object schema or nest too deep; an empty one stands in: "a"
       2 × key of a tool that has no place in the format; left out: "id of a", "returns of a"
     "#);
 }
@@ -133,7 +133,7 @@ fn the_normalised_metatool_is_read() {
     servers 2, tools 3, queries 4 (no-tool 2), labels 2
       1 × file that has no place in the format or is missing; not imported: "queries_conflicting.jsonl"
       1 × tool of the same name on the same server; the first is kept: "find"
-      1 × parameters that are no object schema; an empty one stands in: "find"
+      1 × parameters that are no object schema or nest too deep; an empty one stands in: "find"
       2 × namespace whose name as a file is taken by another; they share one server: "big_shop", ".."
       1 × query whose id is blank, too long or not printable; left out: "\u{7}"
       2 × query id that occurs again; the first is kept: "b", "b"
@@ -192,7 +192,7 @@ fn options_are_checked_and_used() {
     assert_snapshot!(error, @r#"option server: "../x" is unfit; expected lower-case letters, digits, `_` and `-`"#);
     let error = run(&ImportOptions { name: text("My Set"), ..ImportOptions::default() }).unwrap_err();
     assert_snapshot!(error, @r#"option name: "My Set" is unfit; expected lower-case letters, digits and `-`"#);
-    assert_snapshot!(find("metatol").unwrap_err(), @r#"importer "metatol" does not exist (did you mean "metatool"?); expected one of metatool, openai-tools"#);
+    assert_snapshot!(find("metatol").unwrap_err(), @r#"importer "metatol" does not exist (did you mean "metatool"?); expected one of metatool, openai-tools, mcp"#);
     let chosen =
         ImportOptions { server: text("shop"), name: text("my-set"), licence: text("MIT"), ..Default::default() };
     run(&chosen).unwrap();

@@ -52,7 +52,7 @@ pub(super) fn servers(dir: &Path, check: &mut Checker) -> Servers {
             continue;
         }
         if check.unique(row, "server", name, &mut seen) {
-            let wire::Server { server, title, description, boilerplate: _ } = row.value.clone();
+            let wire::Server { server, title, description, boilerplate: _, mcp: _ } = row.value.clone();
             servers.list.push(Server { name: server, title, description });
         }
     }

@@ -164,7 +164,7 @@ fn a_broken_catalogue_shows_all_its_problems_at_once() {
     dataset.toml:3:1: error: revision is blank; expected some text
     dataset.toml:6:1: error: sizes do not rise; expected positive numbers, each larger than the one before
     dataset.toml:6:1: error: size 9 is larger than the catalogue; expected at most its 4 tools
-    servers.jsonl:1:26: error: unknown key "titel" (did you mean "title"?); expected one of `server`, `title`, `description`, `boilerplate`
+    servers.jsonl:1:26: error: unknown key "titel" (did you mean "title"?); expected one of `server`, `title`, `description`, `boilerplate`, `mcp`
     servers.jsonl:3:12: error: server "desk" occurs twice, first on line 2; expected each one once
     servers.jsonl:4:2: error: server "../up" cannot name a file; expected a name without `/`, `\` and leading `.`
     tools/mail.jsonl:1:100: error: `inputSchema.properties`: duplicate key `to`

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::exit::{Exit, expected};
+
 /// Measures tool-selection strategies: which way of putting tools in front of a model finds the right one, in how few turns,
 /// for how many tokens.
 #[derive(Debug, Parser)]
@@ -252,7 +254,8 @@ pub struct ImportArgs {
     /// Format of the source, see `toolgauge list importers`
     pub format: String,
     /// File or folder to read
-    pub source: PathBuf,
+    #[arg(required_unless_present_any = ["command", "url"], conflicts_with_all = ["command", "url"])]
+    pub source: Option<PathBuf>,
     /// Dataset folder to write
     #[arg(short, long, value_name = "DIR")]
     pub out: PathBuf,
@@ -265,6 +268,62 @@ pub struct ImportArgs {
     /// Treat whatever could not be mapped as an error
     #[arg(long)]
     pub strict: bool,
+    #[command(flatten)]
+    pub live: LiveArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Live servers (import mcp)")]
+pub struct LiveArgs {
+    /// One server instead of a file: the command line that starts it, e.g. `npx -y @scope/server`; no shell runs it
+    #[arg(long, value_name = "LINE", conflicts_with = "url")]
+    pub command: Option<String>,
+    /// One server instead of a file: where it answers over streamable HTTP
+    #[arg(long)]
+    pub url: Option<String>,
+    /// Only these servers of the file, comma-separated
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub only: Vec<String>,
+    /// Time that each server has, from its start to the last tool [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<String>,
+    /// Servers at the same time [default: 4]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub parallel: Option<u16>,
+    /// A server that lists more tools than this is left out [default: 1000]
+    #[arg(long, value_name = "N")]
+    pub max_tools: Option<usize>,
+}
+
+impl LiveArgs {
+    /// The first of these flags that was given.
+    pub fn given(&self) -> Option<&'static str> {
+        let Self { command, url, only, timeout, parallel, max_tools } = self;
+        [
+            ("--command", command.is_some()),
+            ("--url", url.is_some()),
+            ("--only", !only.is_empty()),
+            ("--timeout", timeout.is_some()),
+            ("--parallel", parallel.is_some()),
+            ("--max-tools", max_tools.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(flag, given)| given.then_some(flag))
+    }
+}
+
+/// Seconds of `10m`, `90s`, `1h`.
+pub fn seconds(flag: &str, text: &str) -> anyhow::Result<f64> {
+    let (number, factor) = match text.trim().strip_suffix(['s', 'm', 'h']) {
+        Some(number) if text.trim().ends_with('h') => (number, 3_600.0),
+        Some(number) if text.trim().ends_with('m') => (number, 60.0),
+        Some(number) => (number, 1.0),
+        None => (text.trim(), 1.0),
+    };
+    // Nobody waits a year, and infinity is no time.
+    let sensible = |seconds: &f64| *seconds > 0.0 && *seconds < 3e7;
+    let seconds = number.parse::<f64>().ok().map(|seconds| seconds * factor).filter(sensible);
+    seconds.ok_or_else(|| expected(Exit::Usage, format!("{flag} {text:?}: expected a time such as 90s, 10m or 1h")))
 }
 
 #[derive(Debug, Args)]

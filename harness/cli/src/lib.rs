@@ -10,6 +10,7 @@ mod args;
 mod cmd;
 mod exit;
 mod experiment;
+mod mcp;
 mod oracle;
 mod progress;
 mod setup;

@@ -3,6 +3,7 @@
 
 mod alias;
 mod classify;
+mod http;
 mod openai;
 mod profile;
 mod retry;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 pub use alias::Aliases;
 pub use classify::classify;
+pub use http::http_client;
 pub use openai::{OpenAi, OpenAiConfig, OpenAiError, check_base_url};
 pub use profile::{NameRule, Profile, ProfileError, Protocol};
 pub use retry::{Answered, Attempt, RetryPolicy, with_retries};

@@ -18,12 +18,12 @@ use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderValue, L
 use reqwest::{Response, Url};
 use serde_json::{Value, json};
 
+use super::http::{http_client, reason};
 use super::{Route, Secret, Transport, TransportError, WireResponse, plain};
 
 /// Largest body that is read.
 const MAX_BODY_BYTES: usize = 16 << 20;
 const MAX_RETRY_AFTER_MS: u64 = 10 * 60 * 1_000;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A key this short is a placeholder for a local server and may well be a word of an ordinary answer.
 const SHORT_KEY: usize = 8;
 
@@ -69,8 +69,13 @@ impl OpenAi {
             }
             None => None,
         };
-        let service =
-            Once { http: http_client(&url, config.timeout_ms)?, key, authorization, timeout_ms: config.timeout_ms };
+        let service = Once {
+            http: http_client(url.as_str(), Some(Duration::from_millis(config.timeout_ms)))
+                .map_err(OpenAiError::Tls)?,
+            key,
+            authorization,
+            timeout_ms: config.timeout_ms,
+        };
         let base_url = url.as_str().trim_end_matches('/').to_owned();
         // Every field is set: the defaults come from environment variables that are none of this endpoint's business.
         let config = OpenAIConfig::new().with_api_base(&base_url).with_api_key("").with_org_id("").with_project_id("");
@@ -123,32 +128,6 @@ fn base_url(text: &str) -> Result<Url, OpenAiError> {
         }
         _ => Ok(url),
     }
-}
-
-fn http_client(base_url: &Url, timeout_ms: u64) -> Result<reqwest::Client, OpenAiError> {
-    // An error means that a provider is installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("toolgauge/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(CONNECT_TIMEOUT)
-        .timeout(Duration::from_millis(timeout_ms))
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never());
-    if base_url.scheme() == "http" {
-        // Otherwise the system's root certificates are verified against (rustls-platform-verifier), and a machine
-        // that has none, a bare container, could not even talk to a server of its own.
-        builder = builder.tls_certs_only([]);
-    }
-    if is_loopback(base_url) {
-        builder = builder.no_proxy();
-    }
-    builder.build().map_err(|error| OpenAiError::Tls(reason(&error)))
-}
-
-fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
-    host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// What the service hands to async-openai, and async-openai to us.
@@ -253,20 +232,6 @@ fn retry_after_ms(headers: &HeaderMap, now: Timestamp) -> Option<u64> {
     bounded((date.as_millisecond() - now.as_millisecond()).max(0) as f64)
 }
 
-/// An error and all its causes, without the URL, which the caller knows.
-fn reason(error: &reqwest::Error) -> String {
-    let mut text = String::new();
-    let mut next: Option<&dyn std::error::Error> = std::error::Error::source(error);
-    while let Some(cause) = next {
-        let words = cause.to_string();
-        if !text.ends_with(&words) {
-            text = if text.is_empty() { words } else { format!("{text}: {words}") };
-        }
-        next = cause.source();
-    }
-    plain(if text.is_empty() { "the request failed" } else { &text })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,18 +266,6 @@ mod tests {
     fn keys_that_fit_no_header_are_refused_unseen() {
         let error = open("http://localhost/v1", Some("sk-ünseen\nsk-2")).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("nseen"), "{error:?}");
-    }
-
-    #[test]
-    fn loopback_is_recognised() {
-        let loopback = |url: &str| is_loopback(&Url::parse(url).unwrap());
-        assert!(
-            ["http://localhost", "http://127.0.0.2:1", "http://[::1]/v1", "http://a.localhost"]
-                .map(loopback)
-                .iter()
-                .all(|&yes| yes)
-        );
-        assert!(!["http://localhost.example", "http://10.0.0.1", "http://[::2]"].map(loopback).iter().any(|&yes| yes));
     }
 
     #[test]

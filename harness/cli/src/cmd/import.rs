@@ -1,32 +1,132 @@
 //! `toolgauge import`.
 
-use datasets::import::{ImportError, ImportOptions, find};
+use std::time::Duration;
 
-use crate::args::ImportArgs;
+use datasets::import::mcp::{self, Reach, Server, Snapshot};
+use datasets::import::{ImportError, ImportOptions, ImportReport, find};
+use harness::text::plain;
+
+use crate::args::{ImportArgs, LiveArgs, seconds};
 use crate::exit::{Exit, OrExit as _, expected, print_out};
+use crate::mcp::{Limits, Seen, capture};
+
+/// Time that each server has, in seconds. Of 64 servers that were tried the slowest took half of it.
+const TIME: f64 = 60.0;
+const PARALLEL: u16 = 4;
+/// The largest server that was seen lists a few hundred.
+const TOOLS: usize = 1_000;
 
 pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
-    let importer = find(&args.format).or_exit(Exit::Usage)?;
     let options = ImportOptions {
         server: args.server.clone(),
         overwrite: args.overwrite,
         strict: args.strict,
         ..ImportOptions::default()
     };
-    let report = importer.import(&args.source, &args.out, &options).map_err(|error| {
-        let exit = match error {
-            ImportError::UnknownImporter { .. }
-            | ImportError::UnfitOption { .. }
-            | ImportError::TargetExists { .. }
-            | ImportError::TargetForeign { .. }
-            | ImportError::Unwritable { .. } => Exit::Usage,
-            ImportError::Unreadable { .. }
-            | ImportError::Strict { .. }
-            | ImportError::NoTools { .. }
-            | ImportError::Invalid(_) => Exit::Dataset,
+    let report = if args.format == mcp::NAME {
+        match live(args, &options)? {
+            Some(report) => report,
+            None => return Ok(Exit::Interrupted),
+        }
+    } else {
+        let importer = find(&args.format).or_exit(Exit::Usage)?;
+        if let Some(flag) = args.live.given() {
+            return Err(expected(Exit::Usage, format!("{flag} belongs to `import {}`", mcp::NAME)));
+        }
+        let Some(source) = &args.source else {
+            return Err(expected(Exit::Usage, "name the file or folder to read"));
         };
-        expected(exit, error)
-    })?;
+        importer.import(source, &args.out, &options).map_err(failed)?
+    };
     print_out(&format!("{}: {report}\n", args.out.display()))?;
     Ok(Exit::Ok)
+}
+
+fn failed(error: ImportError) -> anyhow::Error {
+    let exit = match error {
+        ImportError::UnknownImporter { .. }
+        | ImportError::UnfitOption { .. }
+        | ImportError::TargetExists { .. }
+        | ImportError::TargetForeign { .. }
+        | ImportError::Unwritable { .. } => Exit::Usage,
+        ImportError::Unreadable { .. }
+        | ImportError::Strict { .. }
+        | ImportError::NoTools { .. }
+        | ImportError::Invalid(_) => Exit::Dataset,
+        ImportError::NoServer { .. } => Exit::Endpoint,
+    };
+    expected(exit, error)
+}
+
+/// Lists live servers; nothing if interrupted.
+fn live(args: &ImportArgs, options: &ImportOptions) -> anyhow::Result<Option<ImportReport>> {
+    let snapshot = Snapshot::new(&args.out, options).map_err(failed)?;
+    let servers = servers(args)?;
+    let time = args.live.timeout.as_deref().map_or(Ok(TIME), |text| seconds("--timeout", text))?;
+    let limits = Limits {
+        time: Duration::from_secs_f64(time),
+        tools: args.live.max_tools.unwrap_or(TOOLS),
+        parallel: args.live.parallel.unwrap_or(PARALLEL).into(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let captured = runtime.block_on(async {
+        // Servers are in process groups of their own, out of reach of the terminal's interrupt: dropping them ends them.
+        tokio::select! {
+            captured = capture(servers, limits, tell) => Some(captured),
+            _ = tokio::signal::ctrl_c() => None,
+        }
+    });
+    // Somebody's DNS look-up may still hang in a thread.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    captured.map(|captured| snapshot.write(captured)).transpose().map_err(failed)
+}
+
+fn servers(args: &ImportArgs) -> anyhow::Result<Vec<Server>> {
+    let LiveArgs { command, url, only, .. } = &args.live;
+    let name = args.server.as_deref().unwrap_or(mcp::NAME);
+    let reach = match (command, url, &args.source) {
+        (Some(line), ..) => {
+            let usage = || expected(Exit::Usage, "--command: expected a program and its arguments, quotes closed");
+            let mut words = shlex::split(line).ok_or_else(usage)?.into_iter();
+            let command = words.next().ok_or_else(usage)?;
+            Reach::Stdio { command, args: words.collect(), env: Vec::new(), cwd: None }
+        }
+        (None, Some(url), _) if !url.starts_with("http://") && !url.starts_with("https://") => {
+            return Err(expected(Exit::Usage, "--url: expected http:// or https://"));
+        }
+        (None, Some(url), _) => Reach::Http { url: url.clone(), headers: Vec::new() },
+        (None, None, Some(source)) => {
+            let mut servers = mcp::read(source, &|name| std::env::var(name).ok()).map_err(failed)?;
+            for name in only {
+                if !servers.iter().any(|server| server.name == *name) {
+                    let known: Vec<_> = servers.iter().map(|server| plain(&server.name)).collect();
+                    let message = format!("--only {name:?} is no server of the file; it has {}", known.join(", "));
+                    return Err(expected(Exit::Usage, message));
+                }
+            }
+            servers.retain(|server| only.is_empty() || only.contains(&server.name));
+            return Ok(servers);
+        }
+        (None, None, None) => return Err(expected(Exit::Usage, "name a file, or --command, or --url")),
+    };
+    if !only.is_empty() {
+        return Err(expected(Exit::Usage, "--only picks servers of a file"));
+    }
+    Ok(vec![Server::new(name, reach)])
+}
+
+/// A line for each server as it ends; what it wrote to standard error if it failed.
+fn tell(seen: &Seen) {
+    let name = plain(&seen.captured.server.name);
+    let time = seen.elapsed.as_secs_f64();
+    match &seen.captured.outcome {
+        Ok(listing) => {
+            let count = listing.tools.len();
+            eprintln!("{name}: {count} {} in {time:.1} s", if count == 1 { "tool" } else { "tools" });
+        }
+        Err(reason) => eprintln!("{name}: left out after {time:.1} s: {reason}"),
+    }
+    for line in &seen.stderr {
+        eprintln!("  stderr: {line}");
+    }
 }

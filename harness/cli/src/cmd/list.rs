@@ -23,7 +23,9 @@ pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
             ]
         }
         ListWhat::Importers => {
-            datasets::import::ALL.iter().map(|importer| format!("{:<14} {}", importer.name, importer.reads)).collect()
+            let files = datasets::import::ALL.iter().map(|importer| (importer.name, importer.reads));
+            let live = [(datasets::import::mcp::NAME, datasets::import::mcp::READS)];
+            files.chain(live).map(|(name, reads)| format!("{name:<14} {reads}")).collect()
         }
         ListWhat::Datasets => {
             let dir = args.dir.clone().unwrap_or_else(|| "datasets/data".into());

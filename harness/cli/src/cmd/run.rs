@@ -21,7 +21,7 @@ use harness::store::responses::ResponseStore;
 use harness::strategy::StrategyError;
 use harness::text::plain;
 
-use crate::args::{Format, RunArgs};
+use crate::args::{Format, RunArgs, seconds};
 use crate::cmd::report::{Scorer, print_report};
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::progress::Progress;
@@ -54,7 +54,7 @@ async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> 
     if args.dry_run && args.budget.is_some() {
         eprintln!("--budget: speed is not measured in a dry run; the plan below is not cut to it");
     } else if let Some(budget) = args.budget.as_ref().filter(|_| asks) {
-        let (n, probe) = fit_budget(&planned, budget_seconds(budget)?, args).await?;
+        let (n, probe) = fit_budget(&planned, seconds("--budget", budget)?, args).await?;
         planned = plan(registry, args, Some(n))?;
         planned.manifest.probe = probe;
     }
@@ -402,18 +402,6 @@ fn print_plan(planned: &Planned) {
             100.0 * ASSUMED_DISCORDANCE
         );
     }
-}
-
-/// Seconds of `10m`, `90s`, `1h`.
-fn budget_seconds(text: &str) -> anyhow::Result<f64> {
-    let (number, factor) = match text.trim().strip_suffix(['s', 'm', 'h']) {
-        Some(number) if text.trim().ends_with('h') => (number, 3_600.0),
-        Some(number) if text.trim().ends_with('m') => (number, 60.0),
-        Some(number) => (number, 1.0),
-        None => (text.trim(), 1.0),
-    };
-    let seconds = number.parse::<f64>().ok().filter(|seconds| *seconds > 0.0).map(|seconds| seconds * factor);
-    seconds.ok_or_else(|| expected(Exit::Usage, format!("--budget {text:?}: expected a time such as 90s, 10m or 1h")))
 }
 
 /// Measures speed, then says how many queries fit the budget.

@@ -7,6 +7,8 @@ mod docs;
 mod errors;
 mod kill;
 mod lint;
+mod mcp;
+mod mcp_http;
 mod public_data;
 mod run;
 mod server;
