@@ -139,7 +139,8 @@ fn named(linter: &mut Linter, query: &Query, right: &BTreeSet<&ToolId>) {
         let message = if mentions(&written, &tool.name().to_lowercase()) {
             format!("it holds the name {}", quote(tool.name()))
         } else if own.len() >= 2 && spoken.windows(own.len()).any(|window| window == own) {
-            format!("it holds {}, which is {} without its vendor", quote(&own.join(" ")), quote(tool.name()))
+            let bare = if own.len() < name.len() { " without its vendor" } else { "" };
+            format!("it holds {}, the words of {}{bare}", quote(&own.join(" ")), quote(tool.name()))
         } else {
             continue;
         };
