@@ -205,7 +205,17 @@ fn options_are_checked_and_used() {
 fn revisions_follow_the_content() {
     let revision = |text: &str| import("openai-tools", &[("t.json", text)], "t.json").1.revision;
     assert_eq!(revision(OPENAI), revision(OPENAI));
-    assert_ne!(revision(OPENAI), revision("[]"));
+    assert_ne!(revision(OPENAI), revision(r#"[{"type": "function", "function": {"name": "other"}}]"#));
+}
+
+#[test]
+fn a_source_without_tools_is_an_error() {
+    let dir = folder(&[("t.json", "[]")]);
+    let target = dir.path().join("target");
+    let importer = find("openai-tools").unwrap();
+    let error = importer.import(&dir.path().join("t.json"), &target, &ImportOptions::default()).unwrap_err();
+    assert!(matches!(error, ImportError::NoTools { .. }), "{error}");
+    assert!(!target.exists());
 }
 
 fn mangled<'a>(files: &'a [(&'a str, &'a str)]) -> impl Strategy<Value = (&'a str, Vec<u8>)> {

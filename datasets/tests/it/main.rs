@@ -3,7 +3,7 @@
 //! `TOOLGAUGE_DATA` names a folder with `public/` (normalised sets) and `formats/` (samples of the original layouts).
 //! Without it these tests pass without checking anything and say so; `TOOLGAUGE_REQUIRE_DATA=1` makes that a failure.
 
-mod card;
+mod atlas;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
