@@ -4,7 +4,7 @@
 //! a coverage floor then drops tools that match too few of the words. There is no stemming, no stop word and no inverse document
 //! frequency, and that is the point of reproducing it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -45,18 +45,19 @@ impl RetrieverSettings for LinearScanSettings {
 
     fn retriever<'a>(&'a self, view: &'a View) -> BoxFuture<'a, Result<Arc<dyn Retriever>, StrategyError>> {
         let scope = if self.scope.is_empty() { String::new() } else { format!("{}.", self.scope) };
-        let entries = view.tools().iter().map(|tool| {
+        let mut scan = Scan::default();
+        for tool in view.tools() {
             let (server, name) = (tool.id.server(), tool.name());
-            Entry::new(&format!("{server}.{scope}{name}"), server, name, &tool.description)
-        });
+            scan.add(&format!("{server}.{scope}{name}"), server, name, &tool.description);
+        }
         let tools = view.tools().iter().map(|tool| tool.id.clone()).collect();
-        let retriever = Arc::new(LinearScan { entries: entries.collect(), tools });
+        let retriever = Arc::new(LinearScan { scan, tools });
         Box::pin(std::future::ready(Ok(retriever as Arc<dyn Retriever>)))
     }
 }
 
 struct LinearScan {
-    entries: Vec<Entry>,
+    scan: Scan,
     tools: Vec<ToolId>,
 }
 
@@ -67,34 +68,108 @@ impl Retriever for LinearScan {
 
     /// The original's own order: ties by path.
     fn search<'a>(&'a self, text: &'a str, k: usize) -> BoxFuture<'a, Result<Vec<ScoredTool>, StrategyError>> {
-        let found = search(&self.entries, text, None).into_iter().take(k);
+        let found = self.scan.search(text, None).into_iter().take(k);
         let ranked = found.map(|(entry, score)| ScoredTool { tool: self.tools[entry].clone(), score }).collect();
         Box::pin(std::future::ready(Ok(ranked)))
     }
 }
 
-/// A tool as the scorer sees it.
+/// The tools as the scorer sees them. What a word of a query is worth is found once per distinct word of the catalogue.
+#[derive(Default)]
+struct Scan {
+    vocabulary: Vec<String>,
+    ids: HashMap<String, usize>,
+    entries: Vec<Entry>,
+}
+
 struct Entry {
-    path: Text,
-    integration: Text,
-    name: Text,
-    description: Text,
+    path: Field,
+    integration: Field,
+    name: Field,
+    description: Field,
     /// Paths in the order of a dictionary, case and punctuation last.
     order: (Vec<u32>, String),
 }
 
-impl Entry {
-    fn new(path: &str, integration: &str, name: &str, description: &str) -> Self {
-        Self {
-            path: Text::new(path),
-            integration: Text::new(integration),
-            name: Text::new(name),
-            description: Text::new(description),
+/// A normalised text, and its words as places in the vocabulary.
+struct Field {
+    whole: String,
+    words: Vec<usize>,
+}
+
+impl Scan {
+    fn add(&mut self, path: &str, integration: &str, name: &str, description: &str) {
+        let entry = Entry {
+            path: self.field(path),
+            integration: self.field(integration),
+            name: self.field(name),
+            description: self.field(description),
             order: (path.chars().map(collation).collect(), path.to_owned()),
-        }
+        };
+        self.entries.push(entry);
     }
 
-    fn score(&self, query: &Text) -> Option<f64> {
+    fn field(&mut self, text: &str) -> Field {
+        let whole = normalise(text);
+        let words = words(&whole)
+            .map(|word| {
+                *self.ids.entry(word.to_owned()).or_insert_with(|| {
+                    self.vocabulary.push(word.to_owned());
+                    self.vocabulary.len() - 1
+                })
+            })
+            .collect();
+        Field { whole, words }
+    }
+
+    /// Entries that match, best first. A query without words finds nothing.
+    fn search(&self, query: &str, namespace: Option<&str>) -> Vec<(usize, f64)> {
+        let whole = normalise(query);
+        let words: Vec<&str> = words(&whole).collect();
+        if words.is_empty() {
+            return Vec::new();
+        }
+        let query = Query {
+            worths: words.iter().map(|word| self.vocabulary.iter().map(|other| worth(other, word)).collect()).collect(),
+            first: self.ids.get(words[0]).copied(),
+            words: &words,
+            whole: &whole,
+        };
+        let namespace = namespace.map(normalise);
+        let visible = |entry: &Entry| namespace.as_ref().is_none_or(|namespace| self.within(entry, namespace));
+        let mut found: Vec<(usize, f64)> = self
+            .entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| visible(entry))
+            .filter_map(|(index, entry)| Some((index, entry.score(&query)?)))
+            .collect();
+        found.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| self.entries[a.0].order.cmp(&self.entries[b.0].order)));
+        found
+    }
+
+    /// A namespace is the beginning of the integration or of the path, word by word.
+    fn within(&self, entry: &Entry, namespace: &str) -> bool {
+        let begins = |field: &Field| {
+            let mut own = field.words.iter().map(|&word| self.vocabulary[word].as_str());
+            words(namespace).all(|word| own.next() == Some(word))
+        };
+        begins(&entry.integration) || begins(&entry.path)
+    }
+}
+
+struct Query<'q> {
+    whole: &'q str,
+    /// In their order, with repetitions.
+    words: &'q [&'q str],
+    /// Per word of the query what it is worth against every word of the vocabulary.
+    worths: Vec<Vec<u8>>,
+    /// The place of the first word in the vocabulary.
+    first: Option<usize>,
+}
+
+impl Entry {
+    fn score(&self, query: &Query<'_>) -> Option<f64> {
         let fields = [
             (&self.path, PATH),
             (&self.integration, INTEGRATION),
@@ -105,13 +180,13 @@ impl Entry {
         let mut matched: BTreeSet<&str> = BTreeSet::new();
         let mut phrase_found = false;
         for (field, weight) in fields {
-            let phrase = field.phrase(&query.whole);
+            let phrase = phrase(&field.whole, query.whole);
             phrase_found |= phrase > 0.0;
             score += phrase * weight;
-            for word in &query.words {
-                let worth = field.word(word);
-                if worth > 0.0 {
-                    score += worth * weight;
+            for (word, worths) in query.words.iter().zip(&query.worths) {
+                let worth = field.words.iter().map(|&own| worths[own]).max().unwrap_or(0);
+                if worth > 0 {
+                    score += f64::from(worth) * weight;
                     matched.insert(word);
                 }
             }
@@ -123,7 +198,7 @@ impl Entry {
             return None;
         }
         score += if coverage >= 1.0 { 25.0 } else { (10.0 * coverage).round() };
-        let first = query.words.first();
+        let first = query.first.as_ref();
         if first.is_some() && (self.path.words.first() == first || self.name.words.first() == first) {
             score += 8.0;
         }
@@ -132,52 +207,36 @@ impl Entry {
         }
         Some(score)
     }
+}
 
-    /// A namespace is the beginning of the integration or of the path, word by word.
-    fn within(&self, namespace: &Text) -> bool {
-        self.integration.words.starts_with(&namespace.words) || self.path.words.starts_with(&namespace.words)
+/// What the whole query is worth in a field.
+fn phrase(field: &str, query: &str) -> f64 {
+    if field == query {
+        14.0
+    } else if field.starts_with(query) {
+        9.0
+    } else if field.contains(query) {
+        6.0
+    } else {
+        0.0
     }
 }
 
-/// A normalised text and its words.
-struct Text {
-    whole: String,
-    words: Vec<String>,
+/// What a word of the query is worth against a word of a field. The original looks for the word anywhere in the field's text; as a word of
+/// a query is letters and digits only, that is to look for it in each word. A one-letter word of a description is a prefix of many.
+fn worth(own: &str, word: &str) -> u8 {
+    if own == word {
+        4
+    } else if own.starts_with(word) || word.starts_with(own) {
+        2
+    } else {
+        u8::from(own.contains(word))
+    }
 }
 
-impl Text {
-    fn new(text: &str) -> Self {
-        let whole = normalise(text);
-        let words = whole.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit());
-        let words = words.filter(|word| !word.is_empty()).map(str::to_owned).collect();
-        Self { whole, words }
-    }
-
-    /// What the whole query is worth in this field.
-    fn phrase(&self, query: &str) -> f64 {
-        if self.whole == query {
-            14.0
-        } else if self.whole.starts_with(query) {
-            9.0
-        } else if self.whole.contains(query) {
-            6.0
-        } else {
-            0.0
-        }
-    }
-
-    /// What a word of the query is worth in this field. A one-letter word of a description is a prefix of many.
-    fn word(&self, word: &str) -> f64 {
-        if self.words.iter().any(|other| other == word) {
-            4.0
-        } else if self.words.iter().any(|other| other.starts_with(word) || word.starts_with(other.as_str())) {
-            2.0
-        } else if self.whole.contains(word) {
-            1.0
-        } else {
-            0.0
-        }
-    }
+/// Runs of ASCII letters and digits of a normalised text.
+fn words(normalised: &str) -> impl Iterator<Item = &str> {
+    normalised.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit()).filter(|word| !word.is_empty())
 }
 
 /// Blanks at case changes and for runs of `_ . / : -`, lower case, trimmed.
@@ -213,24 +272,6 @@ fn collation(c: char) -> u32 {
     }
 }
 
-/// Entries that match, best first. A query without words finds nothing.
-fn search(entries: &[Entry], query: &str, namespace: Option<&str>) -> Vec<(usize, f64)> {
-    let query = Text::new(query);
-    if query.words.is_empty() {
-        return Vec::new();
-    }
-    let namespace = namespace.map(Text::new);
-    let visible = |entry: &Entry| namespace.as_ref().is_none_or(|namespace| entry.within(namespace));
-    let mut found: Vec<(usize, f64)> = entries
-        .iter()
-        .enumerate()
-        .filter(|(_, entry)| visible(entry))
-        .filter_map(|(index, entry)| Some((index, entry.score(&query)?)))
-        .collect();
-    found.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| entries[a.0].order.cmp(&entries[b.0].order)));
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -244,18 +285,16 @@ mod tests {
         let golden: Value = serde_json::from_str(include_str!("../../tests/golden/linear_scan.json")).unwrap();
         let text = |value: &Value, key: &str| value[key].as_str().unwrap().to_owned();
         let catalogue = golden["catalogue"].as_array().unwrap();
-        let entries: Vec<Entry> = catalogue
-            .iter()
-            .map(|tool| {
-                let [path, integration, name, description] =
-                    ["path", "integration", "name", "description"].map(|key| text(tool, key));
-                Entry::new(&path, &integration, &name, &description)
-            })
-            .collect();
+        let mut scan = Scan::default();
+        for tool in catalogue {
+            let [path, integration, name, description] =
+                ["path", "integration", "name", "description"].map(|key| text(tool, key));
+            scan.add(&path, &integration, &name, &description);
+        }
         let searches = golden["searches"].as_array().unwrap();
         assert!(searches.len() >= 20, "{} searches", searches.len());
         for expected in searches {
-            let found = search(&entries, &text(expected, "query"), expected["namespace"].as_str());
+            let found = scan.search(&text(expected, "query"), expected["namespace"].as_str());
             let found: Vec<_> = found.iter().map(|(entry, score)| (text(&catalogue[*entry], "path"), *score)).collect();
             let ranked = expected["ranked"].as_array().unwrap();
             let ranked: Vec<_> = ranked.iter().map(|row| (text(row, "path"), row["score"].as_f64().unwrap())).collect();
@@ -263,11 +302,33 @@ mod tests {
         }
     }
 
+    /// The scorer as it is described, field by field and word by word: the oracle of the vocabulary.
+    fn plain(field: &str, word: &str) -> u8 {
+        let field = normalise(field);
+        if words(&field).any(|own| own == word) {
+            4
+        } else if words(&field).any(|own| own.starts_with(word) || word.starts_with(own)) {
+            2
+        } else {
+            u8::from(field.contains(word))
+        }
+    }
+
     proptest! {
         #[test]
+        fn a_word_is_worth_what_the_description_says(field in "[a-cA-C1é _.-]{0,16}", word in "[a-c1]{1,3}") {
+            let mut scan = Scan::default();
+            let own = scan.field(&field);
+            let best = own.words.iter().map(|&own| worth(&scan.vocabulary[own], &word)).max().unwrap_or(0);
+            prop_assert_eq!(best, plain(&field, &word));
+        }
+
+        #[test]
         fn any_query_is_answered(query in "\\PC{0,40}", path in "\\PC{0,20}", name in "[a-zA-Z_.]{0,12}") {
-            let entries = [Entry::new(&path, "mail", &name, "Sends a message"), Entry::new("a.b", "a", "b", "")];
-            let found = search(&entries, &query, None);
+            let mut scan = Scan::default();
+            scan.add(&path, "mail", &name, "Sends a message");
+            scan.add("a.b", "a", "b", "");
+            let found = scan.search(&query, None);
             prop_assert!(found.iter().all(|(_, score)| *score > 0.0));
             prop_assert!(found.is_sorted_by(|a, b| a.1 >= b.1));
         }
