@@ -43,7 +43,7 @@ fn without_times(text: &str) -> String {
     let mut words: Vec<String> = text.split(' ').map(str::to_owned).collect();
     for at in 1..words.len() {
         if words[at].starts_with('s') && words[at - 1].parse::<f64>().is_ok() && words[at - 1].contains('.') {
-            words[at - 1] = "…".to_owned();
+            "…".clone_into(&mut words[at - 1]);
         }
     }
     words.join(" ")
