@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::files;
 use super::foreign::{Foreign, ForeignQuery, ForeignTool};
 use super::report::{Findings, Trouble};
-use super::{ImportError, Importer};
+use super::{ImportError, Importer, Read};
 use crate::load::list;
 use crate::unique::Pairs;
 
@@ -20,7 +20,7 @@ const READS: &str = "the folder of MetaTool's repository or its `dataset` folder
                      data/all_clean_data.csv, …), or a folder with tools.jsonl and queries.jsonl";
 
 pub(super) const IMPORTER: Importer =
-    Importer { name: "metatool", reads: READS, server: "metatool", licence: "MIT", read };
+    Importer { name: "metatool", reads: READS, server: "metatool", licence: "MIT", read: Read::Source(read) };
 
 fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
     let nested = source.join("dataset");
@@ -60,7 +60,14 @@ fn normalised(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportErro
     for line in files::lines::<ToolLine>(&dir.join("tools.jsonl"), READS, findings)? {
         let ToolLine { name, namespace, description, parameters, merged_tool } = line;
         let (description, tags) = (description.unwrap_or_default(), tags(merged_tool));
-        foreign.tools.push(ForeignTool { namespace, name, description, schema: parameters, tags });
+        foreign.tools.push(ForeignTool {
+            namespace,
+            name,
+            description,
+            schema: parameters,
+            tags,
+            ..ForeignTool::default()
+        });
     }
     if present(dir, LABELLED, findings) {
         normalised_queries(&dir.join(LABELLED), &mut foreign, findings)?;
@@ -78,7 +85,7 @@ fn normalised_queries(path: &Path, foreign: &mut Foreign, findings: &mut Finding
         let QueryLine { id, query, relevant, removed_gold, candidates } = line;
         let (text, gold, removed) = (query, relevant, removed_gold);
         let candidates = candidates.filter(|names| !names.is_empty());
-        foreign.queries.push(ForeignQuery { id, text, gold, removed, candidates });
+        foreign.queries.push(ForeignQuery { id, text, gold, removed, candidates, ..ForeignQuery::default() });
     }
     Ok(())
 }
@@ -116,11 +123,10 @@ fn upstream(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError>
         Pairs::default()
     };
     let tool = |(name, description): (String, String), merged: bool| ForeignTool {
-        namespace: None,
         name,
         description,
-        schema: None,
         tags: tags(merged),
+        ..ForeignTool::default()
     };
     // The list of all tools repeats the merged ones. One that differs is a second tool of the same name, and listed so.
     let repeats = |entry: &(String, String)| merged.contains(entry);
@@ -137,8 +143,7 @@ fn upstream(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError>
             id: format!("multi-{index}"),
             text: entry.query,
             gold: entry.tool,
-            removed: None,
-            candidates: None,
+            ..ForeignQuery::default()
         }));
     }
     if present(dir, RELIABILITY, findings) {
@@ -170,8 +175,7 @@ fn single(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result
                 id: format!("single-{index}"),
                 text: query.to_owned(),
                 gold: vec![tool.to_owned()],
-                removed: None,
-                candidates: None,
+                ..ForeignQuery::default()
             }),
             _ => files::unreadable(path, &format!("record {index}"), "expected two cells", findings),
         }
@@ -190,9 +194,9 @@ fn reliability(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> R
         foreign.queries.push(ForeignQuery {
             id: format!("no-tool-{index}"),
             text: entry.query,
-            gold: Vec::new(),
             removed: Some(entry.tool),
             candidates: Some(candidates),
+            ..ForeignQuery::default()
         });
     }
     Ok(())

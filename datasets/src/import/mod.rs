@@ -4,11 +4,26 @@
 //! the folder in place only when it is complete and loads. Keys that describe the source rather than a tool or query
 //! (categories, original splits) are not carried over.
 
+mod annotations;
+mod api_bank;
+mod apibench;
+mod arcade;
+mod docker_mcp_registry;
 mod files;
 mod foreign;
+mod mcp_tools_list;
 mod metatool;
 mod openai_tools;
+mod openapi;
+mod parts;
+mod python;
 mod report;
+mod restbench;
+mod skills;
+mod synth;
+mod types;
+mod walk;
+mod yaml;
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -23,7 +38,19 @@ use foreign::{Foreign, server_name};
 pub use report::{Finding, Findings, ImportReport, Trouble};
 
 /// Every importer, in the order in which a list shows them.
-pub const ALL: &[Importer] = &[metatool::IMPORTER, openai_tools::IMPORTER];
+pub const ALL: &[Importer] = &[
+    metatool::IMPORTER,
+    openai_tools::IMPORTER,
+    mcp_tools_list::IMPORTER,
+    docker_mcp_registry::IMPORTER,
+    arcade::IMPORTER,
+    openapi::IMPORTER,
+    restbench::IMPORTER,
+    apibench::IMPORTER,
+    api_bank::IMPORTER,
+    skills::IMPORTER,
+    synth::IMPORTER,
+];
 
 /// A layout that can be imported.
 #[derive(Debug)]
@@ -35,10 +62,19 @@ pub struct Importer {
     pub server: &'static str,
     /// SPDX expression of the data, unless an option says otherwise.
     pub licence: &'static str,
-    read: fn(&Path, &mut Findings) -> Result<Foreign, ImportError>,
+    read: Read,
 }
 
-/// What an import may be told. Every option applies to every importer.
+/// Where an importer takes its data from.
+#[derive(Debug)]
+enum Read {
+    /// A file or a folder.
+    Source(fn(&Path, &mut Findings) -> Result<Foreign, ImportError>),
+    /// Options alone. Only such importers take [`ImportOptions::tools`] and [`ImportOptions::seed`].
+    Options(fn(&ImportOptions) -> Result<Foreign, ImportError>),
+}
+
+/// What an import may be told. Unless it says otherwise, an option applies to every importer.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Name of the dataset: lower-case letters, digits and `-`. Default: the importer's name.
@@ -51,6 +87,10 @@ pub struct ImportOptions {
     pub overwrite: bool,
     /// Fail if anything could not be mapped.
     pub strict: bool,
+    /// How many tools to make. Only for importers that read nothing. Default: 1,000.
+    pub tools: Option<usize>,
+    /// Seed of what is made. Only for importers that read nothing. Default: 1.
+    pub seed: Option<u64>,
 }
 
 /// No dataset was written; what was at the target is as before.
@@ -62,6 +102,12 @@ pub enum ImportError {
     Unreadable { path: String, reason: String, expected: &'static str },
     #[error("option {option}: {value} is unfit; expected {expected}")]
     UnfitOption { option: &'static str, value: String, expected: &'static str },
+    #[error("importer {importer} needs a source; expected {expected}")]
+    SourceMissing { importer: &'static str, expected: &'static str },
+    #[error("importer {importer} makes what it writes and reads nothing, but a source was given; leave it out")]
+    SourceUnused { importer: &'static str },
+    #[error("option {option} does not apply to importer {importer}; it belongs to {owner}, {importer} has {own}")]
+    ForeignOption { option: &'static str, importer: &'static str, owner: &'static str, own: String },
     #[error("{path} exists; give another folder or allow overwriting")]
     TargetExists { path: String },
     #[error("{path} holds no `dataset.toml`, so it is not replaced; give another folder")]
@@ -87,6 +133,15 @@ pub fn find(name: &str) -> Result<&'static Importer, ImportError> {
 impl Importer {
     /// Imports `source` into the folder `target`, which appears whole or not at all.
     pub fn import(&self, source: &Path, target: &Path, options: &ImportOptions) -> Result<ImportReport, ImportError> {
+        self.run(Some(source), target, options)
+    }
+
+    /// [`Importer::import`] for importers that read nothing.
+    pub fn generate(&self, target: &Path, options: &ImportOptions) -> Result<ImportReport, ImportError> {
+        self.run(None, target, options)
+    }
+
+    fn run(&self, source: Option<&Path>, target: &Path, options: &ImportOptions) -> Result<ImportReport, ImportError> {
         let server = options.server.as_deref().unwrap_or(self.server);
         if server.is_empty() || server_name(server) != server {
             return Err(ImportError::UnfitOption {
@@ -99,23 +154,38 @@ impl Importer {
         if !is_dataset_name(name) {
             return Err(ImportError::UnfitOption { option: "name", value: quote(name), expected: DATASET_NAME });
         }
+        self.own_options(options)?;
         clear(target, options.overwrite)?;
 
         let mut findings = Findings::default();
-        let Foreign { tools, queries } = (self.read)(source, &mut findings)?;
-        let tools = foreign::tools(tools, server, &mut findings);
+        let foreign = match (&self.read, source) {
+            (Read::Source(read), Some(source)) => read(source, &mut findings)?,
+            (Read::Options(make), None) => make(options)?,
+            (Read::Source(_), None) => {
+                return Err(ImportError::SourceMissing { importer: self.name, expected: self.reads });
+            }
+            (Read::Options(_), Some(_)) => return Err(ImportError::SourceUnused { importer: self.name }),
+        };
+        let Foreign { tools, queries, servers, skills, description } = foreign;
+        let tools = foreign::tools(tools, &servers, server, &mut findings);
         let (queries, qrels) = foreign::queries(queries, &tools, &mut findings);
+        let skills = foreign::skills(skills, &tools, &mut findings);
         if options.strict && !findings.is_empty() {
             return Err(ImportError::Strict { findings });
         }
         let servers = tools.servers;
-        let revision = Digest::of_json(&(&servers, &queries, &qrels)).short().to_owned();
+        let revision = if skills.is_empty() {
+            Digest::of_json(&(&servers, &queries, &qrels))
+        } else {
+            Digest::of_json(&(&servers, &queries, &qrels, &skills))
+        };
+        let revision = revision.short().to_owned();
         let manifest = Manifest {
             format: FORMAT,
             name: name.to_owned(),
             revision,
             licence: options.licence.clone().unwrap_or_else(|| self.licence.to_owned()),
-            description: format!("Imported with `{}`.", self.name),
+            description: description.unwrap_or_else(|| format!("Imported with `{}`.", self.name)),
             canary: None,
             sizes: Vec::new(),
         };
@@ -125,10 +195,26 @@ impl Importer {
             queries: queries.len(),
             no_tool_queries: queries.iter().filter(|query| query.kind == "no_tool").count(),
             labels: qrels.len(),
+            skills: skills.len(),
             findings,
         };
-        place(&Draft { manifest, servers, queries, qrels }, target)?;
+        place(&Draft { manifest, servers, skills, queries, qrels }, target)?;
         Ok(report)
+    }
+
+    /// Refuses options of other importers.
+    fn own_options(&self, options: &ImportOptions) -> Result<(), ImportError> {
+        let given = [("tools", options.tools.is_some()), ("seed", options.seed.is_some())];
+        let Some((option, _)) = given.into_iter().find(|&(_, given)| given) else { return Ok(()) };
+        if matches!(self.read, Read::Options(_)) {
+            return Ok(());
+        }
+        Err(ImportError::ForeignOption {
+            option,
+            importer: self.name,
+            owner: synth::IMPORTER.name,
+            own: "no option of its own".to_owned(),
+        })
     }
 }
 
@@ -176,5 +262,7 @@ fn place(draft: &Draft, target: &Path) -> Result<(), ImportError> {
     })
 }
 
+#[cfg(test)]
+mod damage;
 #[cfg(test)]
 mod tests;

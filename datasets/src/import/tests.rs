@@ -61,7 +61,11 @@ const NORMALISED: [(&str, &str); 4] = [
     ("queries_conflicting.jsonl", ""),
 ];
 
-fn import(importer: &str, files: &[(&str, &str)], source: &str) -> (ImportReport, harness::dataset::Dataset) {
+pub(super) fn import(
+    importer: &str,
+    files: &[(&str, &str)],
+    source: &str,
+) -> (ImportReport, harness::dataset::Dataset) {
     let dir = folder(files);
     let target = dir.path().join("new/target");
     let report = find(importer).unwrap().import(&dir.path().join(source), &target, &ImportOptions::default()).unwrap();
@@ -92,7 +96,7 @@ fn what_is_no_tool_of_a_request_is_listed() {
       4 × entry that cannot be read; left out: "t.json:entry 0: no object", "t.json:entry 1: its type is not function", "t.json:entry 2: no text `function.name`", "t.json:entry 3: `function.description` is no text"
       1 × tool whose name is blank, too long or not printable; left out: "\u{1b}[31m"
       1 × tool of the same name on the same server; the first is kept: "a"
-      1 × parameters that are no object schema; an empty one stands in: "a"
+      1 × parameters that are no object schema or nest too deep; an empty one stands in: "a"
       2 × key of a tool that has no place in the format; left out: "id of a", "returns of a"
     "#);
 }
@@ -104,7 +108,7 @@ fn the_repository_of_metatool_is_read() {
     assert_snapshot!(report, @r#"
     servers 1, tools 3, queries 4 (no-tool 1), labels 4
       1 × file that has no place in the format or is missing; not imported: "tmp_dataset/Task2-Subtask4.json"
-      3 × entry that cannot be read; left out: "all_clean_data.csv:record 8: expected two cells", "multi_tool_query_golden.json:entry 1: invalid type: integer `1`, expected a string", "Task2-Subtask3.json:entry 1: its prompt lists no tool"
+      3 × entry that cannot be read; left out: "all_clean_data.csv:record 8: expected two cells", "multi_tool_query_golden.json:1:59: invalid type: integer `1`, expected a string", "Task2-Subtask3.json:entry 1: its prompt lists no tool"
       1 × tool of the same name on the same server; the first is kept: "maps"
       1 × query without words; left out: "single-7"
       1 × query whose words and gold occur before; the first is kept: "what happened?"
@@ -133,8 +137,8 @@ fn the_normalised_metatool_is_read() {
     servers 2, tools 3, queries 4 (no-tool 2), labels 2
       1 × file that has no place in the format or is missing; not imported: "queries_conflicting.jsonl"
       1 × tool of the same name on the same server; the first is kept: "find"
-      1 × parameters that are no object schema; an empty one stands in: "find"
-      2 × namespace whose name as a file is taken by another; they share one server: "big_shop", ".."
+      1 × parameters that are no object schema or nest too deep; an empty one stands in: "find"
+      1 × namespace whose name as a file is taken by another; they share one server: ".."
       1 × query whose id is blank, too long or not printable; left out: "\u{7}"
       2 × query id that occurs again; the first is kept: "b", "b"
       1 × name that fits tools of several servers; the query is left out: "find"
@@ -192,7 +196,7 @@ fn options_are_checked_and_used() {
     assert_snapshot!(error, @r#"option server: "../x" is unfit; expected lower-case letters, digits, `_` and `-`"#);
     let error = run(&ImportOptions { name: text("My Set"), ..ImportOptions::default() }).unwrap_err();
     assert_snapshot!(error, @r#"option name: "My Set" is unfit; expected lower-case letters, digits and `-`"#);
-    assert_snapshot!(find("metatol").unwrap_err(), @r#"importer "metatol" does not exist (did you mean "metatool"?); expected one of metatool, openai-tools"#);
+    assert_snapshot!(find("metatol").unwrap_err(), @r#"importer "metatol" does not exist (did you mean "metatool"?); expected one of metatool, openai-tools, mcp-tools-list, docker-mcp-registry, arcade, openapi, restbench, apibench, api-bank, skills, synth"#);
     let chosen =
         ImportOptions { server: text("shop"), name: text("my-set"), licence: text("MIT"), ..Default::default() };
     run(&chosen).unwrap();
@@ -208,7 +212,7 @@ fn revisions_follow_the_content() {
     assert_ne!(revision(OPENAI), revision("[]"));
 }
 
-fn mangled<'a>(files: &'a [(&'a str, &'a str)]) -> impl Strategy<Value = (&'a str, Vec<u8>)> {
+pub(super) fn mangled<'a>(files: &'a [(&'a str, &'a str)]) -> impl Strategy<Value = (&'a str, Vec<u8>)> {
     let parts =
         (0..files.len(), any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 0..60), any::<bool>());
     parts.prop_map(|(file, cut, bytes, keep)| {
@@ -224,7 +228,7 @@ fn mangled<'a>(files: &'a [(&'a str, &'a str)]) -> impl Strategy<Value = (&'a st
 }
 
 /// Importing never panics, and what it writes loads.
-fn survives(importer: &str, files: &[(&str, &str)], source: &str, (name, content): (&str, Vec<u8>)) {
+pub(super) fn survives(importer: &str, files: &[(&str, &str)], source: &str, (name, content): (&str, Vec<u8>)) {
     let dir = folder(files);
     put(dir.path(), name, content);
     let target = dir.path().join("target");

@@ -238,8 +238,8 @@ pub enum ListWhat {
 pub struct ImportArgs {
     /// Format of the source, see `toolgauge list importers`
     pub format: String,
-    /// File or folder to read
-    pub source: PathBuf,
+    /// File or folder to read; `synth` reads nothing
+    pub source: Option<PathBuf>,
     /// Dataset folder to write
     #[arg(short, long, value_name = "DIR")]
     pub out: PathBuf,
@@ -252,4 +252,10 @@ pub struct ImportArgs {
     /// Treat whatever could not be mapped as an error
     #[arg(long)]
     pub strict: bool,
+    /// How many tools to make (only `synth`; 1000 without it)
+    #[arg(long, value_name = "N")]
+    pub tools: Option<usize>,
+    /// Seed of what is made (only `synth`; 1 without it)
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
 }

@@ -11,12 +11,21 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
         server: args.server.clone(),
         overwrite: args.overwrite,
         strict: args.strict,
+        tools: args.tools,
+        seed: args.seed,
         ..ImportOptions::default()
     };
-    let report = importer.import(&args.source, &args.out, &options).map_err(|error| {
+    let report = match &args.source {
+        Some(source) => importer.import(source, &args.out, &options),
+        None => importer.generate(&args.out, &options),
+    };
+    let report = report.map_err(|error| {
         let exit = match error {
             ImportError::UnknownImporter { .. }
             | ImportError::UnfitOption { .. }
+            | ImportError::ForeignOption { .. }
+            | ImportError::SourceMissing { .. }
+            | ImportError::SourceUnused { .. }
             | ImportError::TargetExists { .. }
             | ImportError::TargetForeign { .. }
             | ImportError::Unwritable { .. } => Exit::Usage,

@@ -23,7 +23,7 @@ pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
             ]
         }
         ListWhat::Importers => {
-            datasets::import::ALL.iter().map(|importer| format!("{:<14} {}", importer.name, importer.reads)).collect()
+            datasets::import::ALL.iter().map(|importer| format!("{:<20} {}", importer.name, importer.reads)).collect()
         }
         ListWhat::Datasets => {
             let dir = args.dir.clone().unwrap_or_else(|| "datasets/data".into());

@@ -10,3 +10,4 @@ mod public_data;
 mod run;
 mod server;
 mod support;
+mod synth;
