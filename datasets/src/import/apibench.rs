@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::foreign::{Foreign, ForeignQuery, ForeignTool};
+use super::parts::object;
 use super::report::{Findings, Trouble};
 use super::{ImportError, Importer, Read, files};
 use crate::load::list;
@@ -22,6 +23,7 @@ pub(super) const IMPORTER: Importer =
     Importer { name: "apibench", reads: READS, server: "apibench", licence: "Apache-2.0", read: Read::Source(read) };
 
 #[derive(Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the format names the fields")]
 struct Api {
     api_name: String,
     api_call: String,
@@ -67,9 +69,9 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
 fn apis(path: &Path, hub: &str, foreign: &mut Foreign, findings: &mut Findings) -> Result<(), ImportError> {
     let apis: Vec<Api> = files::lines(path, READS, findings)?;
     for Api { api_name, api_call, api_arguments, description } in apis {
-        let schema = arguments(&api_arguments).unwrap_or_else(|| {
+        let properties = arguments(&api_arguments).unwrap_or_else(|| {
             findings.add(Trouble::UnfitSchema, &api_name);
-            None
+            Map::new()
         });
         foreign.tools.push(ForeignTool {
             namespace: Some(hub.to_owned()),
@@ -77,7 +79,7 @@ fn apis(path: &Path, hub: &str, foreign: &mut Foreign, findings: &mut Findings) 
             // Several calls of one name are several APIs.
             key: Some(api_call),
             description: words(&description),
-            schema,
+            schema: object(properties, Vec::new()),
             ..ForeignTool::default()
         });
     }
@@ -93,8 +95,8 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// The schema of arguments that are an object, a list of names or names in one text; `None` if they are something else.
-fn arguments(value: &Value) -> Option<Option<Value>> {
+/// The properties of arguments that are an object, a list of names or names in one text; `None` if they are something else.
+fn arguments(value: &Value) -> Option<Map<String, Value>> {
     let mut properties = Map::new();
     match value {
         Value::Null => {}
@@ -123,7 +125,7 @@ fn arguments(value: &Value) -> Option<Option<Value>> {
         }
         _ => return None,
     }
-    Some((!properties.is_empty()).then(|| json!({"type": "object", "properties": properties})))
+    Some(properties)
 }
 
 /// An argument that takes anything, with the words there are about it.
@@ -181,7 +183,6 @@ pub(super) mod tests {
 {"api_name": "jug", "api_call": "clay.load('jug', 2)", "api_arguments": "size, colour=red", "description": null}
 {"api_name": "cup", "api_call": "clay.load('cup')", "api_arguments": 3, "description": "Cup."}
 {"api_name": "cup", "api_call": "clay.load('cup')", "api_arguments": "N/A", "description": "Cup."}
-{"api_name": 1, "api_call": "x"}
 "#,
         ),
         ("data/api/notes.txt", ""),
@@ -207,8 +208,8 @@ pub(super) mod tests {
         assert_snapshot!(report, @r#"
         servers 3, tools 5, queries 2 (no-tool 0), labels 2
           2 × file that has no place in the format or is missing; not imported: "api/notes.txt", "apibench/clayhub_train.json"
-          2 × entry that cannot be read; left out: "clayhub_api.jsonl:6:14: invalid type: integer `1`, expected a string", "clayhub_eval.json:sample 3: its code holds no instruction"
-          1 × tool of the same name on the same server; the first is kept: "cup"
+          1 × entry that cannot be read; left out: "clayhub_eval.json:sample 3: its code holds no instruction"
+          1 × tool of the same name on the same server; the first is kept: "clay.load('cup')"
           1 × tool of the same name on the same server; it is put on a server of its own number: "jug"
           1 × parameters that are no object schema or nest too deep; an empty one stands in: "cup"
           1 × gold that names no tool; the query is left out: "clay.load('kite')"

@@ -130,7 +130,7 @@ fn argument(tool: &str, argument: Value, findings: &mut Findings) -> Option<(Str
     let mut schema = Map::new();
     match argument.remove("type") {
         Some(Value::String(kind)) if TYPES.contains(&kind.as_str()) => {
-            _ = schema.insert("type".to_owned(), kind.into())
+            _ = schema.insert("type".to_owned(), kind.into());
         }
         None | Some(Value::Null) => {}
         Some(kind) => {

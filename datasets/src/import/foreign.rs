@@ -137,10 +137,18 @@ pub(super) fn tools(
             findings.add(Trouble::EnormousTool, &name);
             continue;
         }
+        if let Some(key) = key.as_ref().filter(|key| tools.by_key.contains_key(*key)) {
+            findings.add(Trouble::DuplicateTool, key);
+            continue;
+        }
         let about = known.get(namespace.as_deref().unwrap_or_default());
         let mut namespace = namespace.unwrap_or_else(|| server.to_owned());
         let mut file =
             Some(server_name(&namespace)).filter(|file| !file.is_empty()).unwrap_or_else(|| server.to_owned());
+        let owner = tools.files.get(&file).map(|(_, owner)| owner);
+        if owner.is_some_and(|owner| *owner != namespace) && merged.insert(namespace.clone()) {
+            findings.add(Trouble::MergedServers, &namespace);
+        }
         let first = ToolId::new(&file, &name);
         let mut number = 1;
         if tools.at.contains_key(&first) {
@@ -148,16 +156,15 @@ pub(super) fn tools(
             let next = siblings.entry(first).or_insert(2);
             number = *next;
             *next += 1;
-            let fresh = key.as_ref().is_some_and(|key| !tools.by_key.contains_key(key));
             let (other, at) = (numbered(&file, number), format!("{namespace} ({number})"));
-            if !fresh || number > SIBLINGS || tools.at.contains_key(&ToolId::new(&other, &name)) {
+            if key.is_none() || number > SIBLINGS || tools.at.contains_key(&ToolId::new(&other, &name)) {
                 findings.add(Trouble::DuplicateTool, &name);
                 continue;
             }
             findings.add(Trouble::MovedTool, &name);
             (file, namespace) = (other, at);
         }
-        let (position, owner) = tools.files.entry(file.clone()).or_insert_with(|| {
+        let (position, _) = tools.files.entry(file.clone()).or_insert_with(|| {
             let title = about.and_then(|about| about.title.clone()).filter(|title| !title.trim().is_empty());
             let title = match title {
                 Some(title) if number > 1 => format!("{title} ({number})"),
@@ -169,9 +176,6 @@ pub(super) fn tools(
             tools.servers.push((server, Vec::new()));
             (tools.servers.len() - 1, namespace.clone())
         });
-        if *owner != namespace && merged.insert(namespace.clone()) {
-            findings.add(Trouble::MergedServers, &namespace);
-        }
         let id = ToolId::new(&file, &name);
         let (_, list) = &mut tools.servers[*position];
         tools.at.insert(id.clone(), (*position, list.len()));
@@ -219,12 +223,12 @@ pub(super) fn skills(foreign: Vec<ForeignSkill>, tools: &Tools, findings: &mut F
         if let Some(fault) = fault {
             findings.add(Trouble::UnfitSkill, &format!("{name}: {fault}"));
         } else if names.insert(name.clone()) {
-            let allowed = allowed_tools.iter().filter_map(|tool| match tools.by_key.get(tool).map(Vec::as_slice) {
-                Some([id]) => Some(id.to_string()),
-                _ => {
-                    findings.add(Trouble::UnknownAllowedTool, &format!("{tool} of {name}"));
-                    None
+            let allowed = allowed_tools.iter().filter_map(|tool| {
+                if let Some([id]) = tools.by_key.get(tool).map(Vec::as_slice) {
+                    return Some(id.to_string());
                 }
+                findings.add(Trouble::UnknownAllowedTool, &format!("{tool} of {name}"));
+                None
             });
             let allowed_tools = allowed.collect();
             skills.push(wire::Skill { name, description, allowed_tools, tier: "pinned".to_owned(), body });

@@ -10,6 +10,7 @@ mod apibench;
 mod arcade;
 mod docker_mcp_registry;
 mod files;
+#[allow(dead_code, reason = "other importers use the rest")]
 mod foreign;
 mod mcp_tools_list;
 mod metatool;
@@ -21,6 +22,7 @@ mod report;
 mod restbench;
 mod skills;
 mod synth;
+#[allow(dead_code, reason = "other importers use the rest")]
 mod types;
 mod walk;
 mod yaml;

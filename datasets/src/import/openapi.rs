@@ -1,4 +1,4 @@
-//! OpenAPI 3.0 and 3.1 documents: one tool per operation, no queries.
+//! `OpenAPI` 3.0 and 3.1 documents: one tool per operation, no queries.
 //!
 //! Parameters and request body become one object of arguments. References are replaced by what they lead to, since an
 //! argument schema travels alone. What describes answers, servers, security or the document itself is not carried over.

@@ -109,6 +109,7 @@ impl<'a> Parser<'a> {
 
     fn dictionary(&mut self, depth: usize) -> Result<Value, String> {
         let mut entries = Map::new();
+        let start = self.at;
         loop {
             self.blank();
             if self.take("}") {
@@ -118,6 +119,12 @@ impl<'a> Parser<'a> {
                 Value::String(key) => key,
                 other => other.to_string(),
             };
+            self.blank();
+            if entries.is_empty() && self.rest().starts_with([',', '}']) {
+                // Without a colon it is a set.
+                self.at = start;
+                return self.list('}', depth);
+            }
             self.expect(':')?;
             let value = self.value(depth + 1)?;
             if entries.insert(key, value).is_some() {
@@ -196,10 +203,11 @@ mod tests {
 
     #[test]
     fn literals_are_read() {
-        let text = "# note\nname = \"it's\" ' fine'\nargs = {\n  'a': {'type': 'int', \"x\": [1, -2.5, True, None]},\n  2: (),  # end\n}\nlong = '''a\n'b' \\n'''\n";
+        let text = "# note\nname = \"it's\" ' fine'\nargs = {\n  'a': {'type': 'int', \"x\": [1, -2.5, True, None]},\n  2: (),  # end\n}\nset = {None, 1}\nlong = '''a\n'b' \\n'''\n";
         let expected = [
             ("name", json!("it's fine")),
             ("args", json!({"a": {"type": "int", "x": [1, -2.5, true, null]}, "2": []})),
+            ("set", json!([null, 1])),
             ("long", json!("a\n'b' \n")),
         ];
         let found = assignments(text).unwrap();

@@ -108,7 +108,7 @@ fn the_repository_of_metatool_is_read() {
     assert_snapshot!(report, @r#"
     servers 1, tools 3, queries 4 (no-tool 1), labels 4
       1 × file that has no place in the format or is missing; not imported: "tmp_dataset/Task2-Subtask4.json"
-      3 × entry that cannot be read; left out: "all_clean_data.csv:record 8: expected two cells", "multi_tool_query_golden.json:1:59: invalid type: integer `1`, expected a string", "Task2-Subtask3.json:entry 1: its prompt lists no tool"
+      3 × entry that cannot be read; left out: "all_clean_data.csv:record 8: expected two cells", "multi_tool_query_golden.json:entry 1: invalid type: integer `1`, expected a string", "Task2-Subtask3.json:entry 1: its prompt lists no tool"
       1 × tool of the same name on the same server; the first is kept: "maps"
       1 × query without words; left out: "single-7"
       1 × query whose words and gold occur before; the first is kept: "what happened?"
@@ -138,7 +138,7 @@ fn the_normalised_metatool_is_read() {
       1 × file that has no place in the format or is missing; not imported: "queries_conflicting.jsonl"
       1 × tool of the same name on the same server; the first is kept: "find"
       1 × parameters that are no object schema or nest too deep; an empty one stands in: "find"
-      1 × namespace whose name as a file is taken by another; they share one server: ".."
+      2 × namespace whose name as a file is taken by another; they share one server: "big_shop", ".."
       1 × query whose id is blank, too long or not printable; left out: "\u{7}"
       2 × query id that occurs again; the first is kept: "b", "b"
       1 × name that fits tools of several servers; the query is left out: "find"

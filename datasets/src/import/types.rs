@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::report::{Findings, Trouble};
+
 /// How deep `List[List[…]]` is followed.
 const DEPTH: usize = 8;
 
@@ -155,10 +157,15 @@ pub(super) struct Argument<'a> {
 pub(super) struct Arguments {
     properties: Map<String, Value>,
     required: Vec<Value>,
+    /// Names that came again. The first of each is kept.
+    repeated: Vec<String>,
 }
 
 impl Arguments {
     pub(super) fn add(&mut self, name: &str, argument: &Argument<'_>, unknown: &mut impl FnMut(&str)) {
+        if self.properties.contains_key(name) {
+            return self.repeated.push(name.to_owned());
+        }
         let kind = argument.kind.unwrap_or_default();
         let Type { keywords, optional } = read(kind);
         if keywords.is_none() {
@@ -173,13 +180,17 @@ impl Arguments {
         if let Some(default) = default {
             property.insert("default".to_owned(), default.clone());
         }
-        if argument.required.unwrap_or(default.is_none() && !optional) && !self.properties.contains_key(name) {
+        if argument.required.unwrap_or(default.is_none() && !optional) {
             self.required.push(name.into());
         }
         self.properties.insert(name.to_owned(), property.into());
     }
 
-    pub(super) fn into_schema(self) -> Value {
+    /// The schema of the arguments of `tool`.
+    pub(super) fn into_schema(self, tool: &str, findings: &mut Findings) -> Value {
+        for name in &self.repeated {
+            findings.add(Trouble::RepeatedArgument, &format!("{name} of {tool}"));
+        }
         let mut schema = json!({"type": "object", "properties": self.properties});
         if !self.required.is_empty() {
             schema["required"] = self.required.into();

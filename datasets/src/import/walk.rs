@@ -34,7 +34,8 @@ pub(super) fn files(dir: &Path, expected: &'static str, findings: &mut Findings)
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if entry.file_name().to_string_lossy().starts_with('.') {
                 continue;
-            } else if !is_folder && path.is_file() {
+            }
+            if !is_folder && path.is_file() {
                 found.push(path);
             } else if is_folder && depth < DEPTH {
                 open.push((path, depth + 1));

@@ -33,6 +33,8 @@ pub(super) fn document(path: &Path, expected: &'static str) -> Result<Value, Imp
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -57,7 +59,7 @@ mod tests {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for level in 1..12 {
             let references = vec![format!("*a{}", level - 1); 10].join(", ");
-            bomb += &format!("a{level}: &a{level} [{references}]\n");
+            let _ = writeln!(bomb, "a{level}: &a{level} [{references}]");
         }
         assert!(parse::<Value>(&bomb).is_err());
         assert!(parse::<Value>(&"[".repeat(100_000)).is_err());

@@ -7,7 +7,7 @@ use super::super::foreign::ForeignTool;
 use super::super::report::Trouble;
 use super::schema::Schemas;
 
-/// Headers that a client sets itself (OpenAPI says to ignore them).
+/// Headers that a client sets itself (the specification says to ignore them).
 const OWN_HEADERS: [&str; 3] = ["accept", "content-type", "authorization"];
 /// What a body schema may hold to be merged with the parameters; anything else restricts the object as a whole.
 const MERGEABLE: [&str; 9] = [

@@ -1,4 +1,4 @@
-//! Schemas of an OpenAPI document as JSON Schema that stands alone.
+//! Schemas of an `OpenAPI` document as JSON Schema that stands alone.
 //!
 //! Documents come from strangers: a walk follows keywords by their kind, so that an argument called `properties` is no
 //! keyword, and every operation has a budget that references which multiply cannot exceed.
@@ -18,12 +18,14 @@ const HOPS: usize = 32;
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "array", "object", "null"];
 /// Keys that say nothing about which arguments fit, or only to a program that reads the document.
-const DROPPED: [&str; 13] = [
+const DROPPED: [&str; 15] = [
     "$ref",
     "$schema",
     "$id",
     "$anchor",
     "$dynamicAnchor",
+    "$recursiveAnchor",
+    "$vocabulary",
     "$comment",
     "$defs",
     "definitions",
@@ -39,7 +41,7 @@ const WORDS: [&str; 7] = ["title", "description", "default", "examples", "deprec
 /// The schemas of one document.
 pub(super) struct Schemas<'a> {
     root: &'a Value,
-    /// OpenAPI 3.0: `nullable`, and bounds that are exclusive by a flag.
+    /// Version 3.0: `nullable`, and bounds that are exclusive by a flag.
     old: bool,
     findings: &'a mut Findings,
     /// The operation at work.
@@ -93,13 +95,11 @@ impl<'a> Schemas<'a> {
         let mut value = value;
         for _ in 0..HOPS {
             let Some(reference) = value.get("$ref").and_then(Value::as_str) else { return value };
-            match self.target(reference) {
-                Some(target) => value = target,
-                None => {
-                    self.note(Trouble::UnresolvedReference, reference);
-                    return &Value::Null;
-                }
-            }
+            let Some(target) = self.target(reference) else {
+                self.note(Trouble::UnresolvedReference, reference);
+                return &Value::Null;
+            };
+            value = target;
         }
         self.note(Trouble::CutReference, "a chain of references");
         &Value::Null
@@ -180,7 +180,7 @@ impl<'a> Schemas<'a> {
                 schema.shift_remove("required");
             }
         }
-        if self.old && object.get("nullable").is_some_and(|flag| is_true(flag)) {
+        if self.old && object.get("nullable").is_some_and(is_true) {
             return with_null(schema);
         }
         schema.into()
@@ -230,22 +230,29 @@ impl<'a> Schemas<'a> {
                 _ => self.refuse(key),
             },
             "type" => self.kind(value),
+            // They lead back to a schema around them.
+            "$dynamicRef" | "$recursiveRef" => {
+                self.note(Trouble::CutReference, key);
+                None
+            }
             "required" => match value {
                 Value::Array(names) if names.iter().all(Value::is_string) => Some(value.clone()),
                 _ => self.refuse(key),
             },
-            "exclusiveMinimum" | "exclusiveMaximum" if self.old && !value.is_number() => {
+            "exclusiveMinimum" | "exclusiveMaximum" if value.is_boolean() || value == "true" || value == "false" => {
+                if !self.old {
+                    self.repaired(&format!("{key} as a flag"));
+                }
                 let bound = object.get(if key == "exclusiveMinimum" { "minimum" } else { "maximum" })?;
                 is_true(value).then(|| number(bound)).flatten()
             }
-            "minimum" | "maximum" if self.old => {
+            "minimum" | "maximum" => {
                 let flag = if key == "minimum" { "exclusiveMinimum" } else { "exclusiveMaximum" };
                 // The bound itself is out, which the other keyword says.
                 if object.get(flag).is_some_and(is_true) { None } else { self.number(key, value) }
             }
-            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minLength"
-            | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties" | "minContains"
-            | "maxContains" => self.number(key, value),
+            "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" | "minLength" | "maxLength" | "minItems"
+            | "maxItems" | "minProperties" | "maxProperties" | "minContains" | "maxContains" => self.number(key, value),
             "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => match value {
                 Value::Bool(_) => Some(value.clone()),
                 Value::String(text) if text == "true" || text == "false" => {

@@ -8,7 +8,7 @@ use super::*;
 use crate::testing::{folder, lines};
 
 /// A document of version 3.0, with one trouble of each kind.
-const OLD: &str = r##"
+const OLD: &str = r#"
 openapi: 3.0.3
 info: {title: Kiln API, version: 1.0.0, description: "Fires pots. "}
 servers: [{url: "https://example.invalid"}]
@@ -79,7 +79,7 @@ components:
         inside: {$ref: '#/components/schemas/Pot'}
         both: {nullable: true, allOf: [{$ref: '#/components/schemas/Cone'}]}
     Cone: {type: integer, format: int32, description: A cone}
-"##;
+"#;
 
 /// A document of version 3.1.
 const NEW: &str = r##"{
@@ -179,7 +179,7 @@ fn other_documents_are_refused() {
 }
 
 /// The schema that a body of `Root` gets, and what was found.
-fn expanded(schemas: Value) -> (Value, Findings) {
+fn expanded(schemas: &Value) -> (Value, Findings) {
     let root = json!({"openapi": "3.1.0", "components": {"schemas": schemas}, "paths": {"/": {"post": {
         "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Root"}}}}}}}});
     let dir = folder(&[("api", root.to_string())]);
@@ -196,7 +196,7 @@ fn references_that_multiply_or_nest_are_cut() {
         wide.insert(format!("L{level}"), json!({"properties": {"a": next.clone(), "b": next.clone(), "c": next}}));
     }
     wide.insert("Root".to_owned(), json!({"$ref": "#/components/schemas/L0"}));
-    let (schema, findings) = expanded(wide.into());
+    let (schema, findings) = expanded(&wide.into());
     assert!(schema.to_string().len() < 2_000_000);
     assert_eq!(findings.get(Trouble::CutSchema).unwrap().count, 1, "{findings}");
 
@@ -205,17 +205,17 @@ fn references_that_multiply_or_nest_are_cut() {
         deep.insert(format!("L{level}"), json!({"items": {"$ref": format!("#/components/schemas/L{}", level + 1)}}));
     }
     deep.insert("Root".to_owned(), json!({"properties": {"a": {"$ref": "#/components/schemas/L0"}}}));
-    let (_, findings) = expanded(deep.into());
+    let (_, findings) = expanded(&deep.into());
     assert!(findings.get(Trouble::CutSchema).is_some(), "{findings}");
 
     let values: Vec<_> = (0..5_000).collect();
     let many: serde_json::Map<_, _> =
         (0..500).map(|at| (format!("p{at}"), json!({"$ref": "#/components/schemas/Big"}))).collect();
-    let (schema, findings) = expanded(json!({"Root": {"properties": many}, "Big": {"enum": values}}));
+    let (schema, findings) = expanded(&json!({"Root": {"properties": many}, "Big": {"enum": values}}));
     assert!(schema.to_string().len() < 500_000);
     assert!(findings.get(Trouble::CutSchema).is_some(), "{findings}");
 
-    let (_, findings) = expanded(json!({"Root": {"$ref": "#/components/schemas/Root"}}));
+    let (_, findings) = expanded(&json!({"Root": {"$ref": "#/components/schemas/Root"}}));
     assert_eq!(findings.get(Trouble::CutReference).unwrap().count, 1);
 }
 
