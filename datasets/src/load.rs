@@ -17,7 +17,7 @@ use harness::dataset::{Dataset, DatasetParts, Qrels};
 use crate::problem::{Position, Problem, Problems, characters, has_hidden, printable, quote, suggestion};
 use crate::scale;
 use crate::wire::{FORMAT, Manifest};
-pub(crate) use catalogue::list;
+pub(crate) use catalogue::{list, takes};
 use source::{Row, Source, explain};
 
 /// Longest identifier, in characters.

@@ -4,12 +4,24 @@
 //! the folder in place only when it is complete and loads. Keys that describe the source rather than a tool or query
 //! (categories, original splits) are not carried over.
 
+mod beir;
+mod bfcl;
+mod extra;
 mod files;
 mod foreign;
+mod grade;
+mod livemcpbench;
+mod mcp_zero;
 mod metatool;
+mod normalised;
 mod openai_tools;
+mod parquet;
 mod report;
+mod seal_tools;
+mod toolret;
+mod types;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -19,11 +31,21 @@ use crate::load::{DATASET_NAME, LoadError, is_dataset_name, load};
 use crate::problem::{printable, quote, suggestion};
 use crate::wire::{FORMAT, Manifest};
 use crate::write::Draft;
+pub use extra::Extra;
 use foreign::{Foreign, server_name};
 pub use report::{Finding, Findings, ImportReport, Trouble};
 
 /// Every importer, in the order in which a list shows them.
-pub const ALL: &[Importer] = &[metatool::IMPORTER, openai_tools::IMPORTER];
+pub const ALL: &[Importer] = &[
+    beir::IMPORTER,
+    bfcl::IMPORTER,
+    livemcpbench::IMPORTER,
+    mcp_zero::IMPORTER,
+    metatool::IMPORTER,
+    openai_tools::IMPORTER,
+    seal_tools::IMPORTER,
+    toolret::IMPORTER,
+];
 
 /// A layout that can be imported.
 #[derive(Debug)]
@@ -38,7 +60,7 @@ pub struct Importer {
     read: fn(&Path, &mut Findings) -> Result<Foreign, ImportError>,
 }
 
-/// What an import may be told. Every option applies to every importer.
+/// What an import may be told. Every option but `extras` applies to every importer.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Name of the dataset: lower-case letters, digits and `-`. Default: the importer's name.
@@ -51,6 +73,8 @@ pub struct ImportOptions {
     pub overwrite: bool,
     /// Fail if anything could not be mapped.
     pub strict: bool,
+    /// Options of this one importer; those of another are refused.
+    pub extras: BTreeSet<Extra>,
 }
 
 /// No dataset was written; what was at the target is as before.
@@ -62,6 +86,8 @@ pub enum ImportError {
     Unreadable { path: String, reason: String, expected: &'static str },
     #[error("option {option}: {value} is unfit; expected {expected}")]
     UnfitOption { option: &'static str, value: String, expected: &'static str },
+    #[error("option {option} does not apply to importer {importer}; it belongs to {owner}, {importer} has {own}")]
+    ForeignOption { option: &'static str, importer: &'static str, owner: &'static str, own: String },
     #[error("{path} exists; give another folder or allow overwriting")]
     TargetExists { path: String },
     #[error("{path} holds no `dataset.toml`, so it is not replaced; give another folder")]
@@ -99,23 +125,29 @@ impl Importer {
         if !is_dataset_name(name) {
             return Err(ImportError::UnfitOption { option: "name", value: quote(name), expected: DATASET_NAME });
         }
+        self.refuse_foreign(&options.extras)?;
         clear(target, options.overwrite)?;
 
         let mut findings = Findings::default();
-        let Foreign { tools, queries } = (self.read)(source, &mut findings)?;
-        let tools = foreign::tools(tools, server, &mut findings);
+        let mut foreign = (self.read)(source, &mut findings)?;
+        for extra in &options.extras {
+            extra.apply(&mut foreign);
+        }
+        let Foreign { servers, tools, queries } = foreign;
+        let tools = foreign::tools(tools, &servers, server, &mut findings);
         let (queries, qrels) = foreign::queries(queries, &tools, &mut findings);
         if options.strict && !findings.is_empty() {
             return Err(ImportError::Strict { findings });
         }
         let servers = tools.servers;
+        let told: Vec<_> = options.extras.iter().map(|extra| format!(" --{}", extra.as_str())).collect();
         let revision = Digest::of_json(&(&servers, &queries, &qrels)).short().to_owned();
         let manifest = Manifest {
             format: FORMAT,
             name: name.to_owned(),
             revision,
             licence: options.licence.clone().unwrap_or_else(|| self.licence.to_owned()),
-            description: format!("Imported with `{}`.", self.name),
+            description: format!("Imported with `{}{}`.", self.name, told.concat()),
             canary: None,
             sizes: Vec::new(),
         };
@@ -129,6 +161,24 @@ impl Importer {
         };
         place(&Draft { manifest, servers, queries, qrels }, target)?;
         Ok(report)
+    }
+}
+
+impl Importer {
+    /// The options that only this importer has.
+    pub fn extras(&self) -> impl Iterator<Item = Extra> {
+        Extra::ALL.into_iter().filter(|extra| extra.importer() == self.name)
+    }
+
+    fn refuse_foreign(&self, extras: &BTreeSet<Extra>) -> Result<(), ImportError> {
+        let Some(foreign) = extras.iter().find(|extra| extra.importer() != self.name) else { return Ok(()) };
+        let own: Vec<_> = self.extras().map(Extra::as_str).collect();
+        Err(ImportError::ForeignOption {
+            option: foreign.as_str(),
+            importer: self.name,
+            owner: foreign.importer(),
+            own: if own.is_empty() { "no option of its own".to_owned() } else { own.join(" and ") },
+        })
     }
 }
 

@@ -57,7 +57,7 @@ fn tool(entry: Value, findings: &mut Findings) -> Result<ForeignTool, &'static s
     function.remove("strict");
     ignored(&name, &entry, findings);
     ignored(&name, &function, findings);
-    Ok(ForeignTool { namespace: None, name, description, schema, tags: Vec::new() })
+    Ok(ForeignTool { name, description, schema, ..ForeignTool::default() })
 }
 
 fn ignored(name: &str, rest: &Map<String, Value>, findings: &mut Findings) {

@@ -178,7 +178,7 @@ fn tools_of(dir: &Path, server: &str, tools: &mut Tools, check: &mut Checker) {
 }
 
 /// Whether a schema can take a top-level argument called `name`. Composed schemas may take anything.
-pub(super) fn takes(schema: &Value, name: &str) -> bool {
+pub(crate) fn takes(schema: &Value, name: &str) -> bool {
     let composed = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"].iter().any(|key| schema.get(key).is_some());
     composed || schema.get("properties").is_some_and(|properties| properties.get(name).is_some())
 }
