@@ -11,12 +11,14 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
         server: args.server.clone(),
         overwrite: args.overwrite,
         strict: args.strict,
+        extras: args.extras.given(),
         ..ImportOptions::default()
     };
     let report = importer.import(&args.source, &args.out, &options).map_err(|error| {
         let exit = match error {
             ImportError::UnknownImporter { .. }
             | ImportError::UnfitOption { .. }
+            | ImportError::ForeignOption { .. }
             | ImportError::TargetExists { .. }
             | ImportError::TargetForeign { .. }
             | ImportError::Unwritable { .. } => Exit::Usage,
