@@ -8,25 +8,34 @@ mod annotations;
 mod api_bank;
 mod apibench;
 mod arcade;
+mod beir;
+mod bfcl;
 mod docker_mcp_registry;
+mod extra;
 mod files;
-#[allow(dead_code, reason = "other importers use the rest")]
 mod foreign;
+mod grade;
+mod livemcpbench;
 mod mcp_tools_list;
+mod mcp_zero;
 mod metatool;
+mod normalised;
 mod openai_tools;
 mod openapi;
+mod parquet;
 mod parts;
 mod python;
 mod report;
 mod restbench;
+mod seal_tools;
 mod skills;
 mod synth;
-#[allow(dead_code, reason = "other importers use the rest")]
+mod toolret;
 mod types;
 mod walk;
 mod yaml;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -36,22 +45,29 @@ use crate::load::{DATASET_NAME, LoadError, is_dataset_name, load};
 use crate::problem::{printable, quote, suggestion};
 use crate::wire::{FORMAT, Manifest};
 use crate::write::Draft;
+pub use extra::Extra;
 use foreign::{Foreign, server_name};
 pub use report::{Finding, Findings, ImportReport, Trouble};
 
 /// Every importer, in the order in which a list shows them.
 pub const ALL: &[Importer] = &[
+    api_bank::IMPORTER,
+    apibench::IMPORTER,
+    arcade::IMPORTER,
+    beir::IMPORTER,
+    bfcl::IMPORTER,
+    docker_mcp_registry::IMPORTER,
+    livemcpbench::IMPORTER,
+    mcp_tools_list::IMPORTER,
+    mcp_zero::IMPORTER,
     metatool::IMPORTER,
     openai_tools::IMPORTER,
-    mcp_tools_list::IMPORTER,
-    docker_mcp_registry::IMPORTER,
-    arcade::IMPORTER,
     openapi::IMPORTER,
     restbench::IMPORTER,
-    apibench::IMPORTER,
-    api_bank::IMPORTER,
+    seal_tools::IMPORTER,
     skills::IMPORTER,
     synth::IMPORTER,
+    toolret::IMPORTER,
 ];
 
 /// A layout that can be imported.
@@ -93,6 +109,8 @@ pub struct ImportOptions {
     pub tools: Option<usize>,
     /// Seed of what is made. Only for importers that read nothing. Default: 1.
     pub seed: Option<u64>,
+    /// Options of this one importer; those of another are refused.
+    pub extras: BTreeSet<Extra>,
 }
 
 /// No dataset was written; what was at the target is as before.
@@ -156,11 +174,11 @@ impl Importer {
         if !is_dataset_name(name) {
             return Err(ImportError::UnfitOption { option: "name", value: quote(name), expected: DATASET_NAME });
         }
-        self.own_options(options)?;
+        self.refuse_foreign(options)?;
         clear(target, options.overwrite)?;
 
         let mut findings = Findings::default();
-        let foreign = match (&self.read, source) {
+        let mut foreign = match (&self.read, source) {
             (Read::Source(read), Some(source)) => read(source, &mut findings)?,
             (Read::Options(make), None) => make(options)?,
             (Read::Source(_), None) => {
@@ -168,7 +186,10 @@ impl Importer {
             }
             (Read::Options(_), Some(_)) => return Err(ImportError::SourceUnused { importer: self.name }),
         };
-        let Foreign { tools, queries, servers, skills, description } = foreign;
+        for extra in &options.extras {
+            extra.apply(&mut foreign);
+        }
+        let Foreign { servers, tools, queries, skills, description } = foreign;
         let tools = foreign::tools(tools, &servers, server, &mut findings);
         let (queries, qrels) = foreign::queries(queries, &tools, &mut findings);
         let skills = foreign::skills(skills, &tools, &mut findings);
@@ -176,6 +197,7 @@ impl Importer {
             return Err(ImportError::Strict { findings });
         }
         let servers = tools.servers;
+        let told: Vec<_> = options.extras.iter().map(|extra| format!(" --{}", extra.as_str())).collect();
         let revision = if skills.is_empty() {
             Digest::of_json(&(&servers, &queries, &qrels))
         } else {
@@ -187,7 +209,7 @@ impl Importer {
             name: name.to_owned(),
             revision,
             licence: options.licence.clone().unwrap_or_else(|| self.licence.to_owned()),
-            description: description.unwrap_or_else(|| format!("Imported with `{}`.", self.name)),
+            description: description.unwrap_or_else(|| format!("Imported with `{}{}`.", self.name, told.concat())),
             canary: None,
             sizes: Vec::new(),
         };
@@ -203,19 +225,27 @@ impl Importer {
         place(&Draft { manifest, servers, skills, queries, qrels }, target)?;
         Ok(report)
     }
+}
 
-    /// Refuses options of other importers.
-    fn own_options(&self, options: &ImportOptions) -> Result<(), ImportError> {
-        let given = [("tools", options.tools.is_some()), ("seed", options.seed.is_some())];
-        let Some((option, _)) = given.into_iter().find(|&(_, given)| given) else { return Ok(()) };
-        if matches!(self.read, Read::Options(_)) {
-            return Ok(());
-        }
+impl Importer {
+    /// The options that only this importer has.
+    pub fn extras(&self) -> impl Iterator<Item = Extra> {
+        Extra::ALL.into_iter().filter(|extra| extra.importer() == self.name)
+    }
+
+    fn refuse_foreign(&self, options: &ImportOptions) -> Result<(), ImportError> {
+        let makes = matches!(self.read, Read::Options(_));
+        let made = [("tools", options.tools.is_some()), ("seed", options.seed.is_some())].into_iter();
+        let made = made.filter(|&(_, given)| given && !makes).map(|(option, _)| (option, synth::IMPORTER.name));
+        let extras = options.extras.iter().filter(|extra| extra.importer() != self.name);
+        let mut foreign = made.chain(extras.map(|extra| (extra.as_str(), extra.importer())));
+        let Some((option, owner)) = foreign.next() else { return Ok(()) };
+        let own: Vec<_> = if makes { vec!["tools", "seed"] } else { self.extras().map(Extra::as_str).collect() };
         Err(ImportError::ForeignOption {
             option,
             importer: self.name,
-            owner: synth::IMPORTER.name,
-            own: "no option of its own".to_owned(),
+            owner,
+            own: if own.is_empty() { "no option of its own".to_owned() } else { own.join(" and ") },
         })
     }
 }

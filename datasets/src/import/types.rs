@@ -131,10 +131,14 @@ pub(super) fn translate(schema: &mut Value, unknown: &mut impl FnMut(&str)) {
     for (key, value) in map.iter_mut() {
         match (&**key, value) {
             ("properties" | "patternProperties" | "$defs" | "definitions", Value::Object(schemas)) => {
-                schemas.values_mut().for_each(|schema| translate(schema, unknown));
+                for schema in schemas.values_mut() {
+                    translate(schema, unknown);
+                }
             }
             ("items" | "anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(schemas)) => {
-                schemas.iter_mut().for_each(|schema| translate(schema, unknown));
+                for schema in schemas {
+                    translate(schema, unknown);
+                }
             }
             ("items" | "additionalProperties" | "contains" | "not", schema) => translate(schema, unknown),
             _ => {}

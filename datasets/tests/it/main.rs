@@ -5,6 +5,7 @@
 
 mod card;
 mod formats;
+mod imports;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -2,9 +2,11 @@
 
 #![allow(clippy::doc_markdown, reason = "these comments are the help texts")]
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use datasets::import::Extra;
 
 /// Measures tool-selection strategies: which way of putting tools in front of a model finds the right one, in how few turns,
 /// for how many tokens.
@@ -258,4 +260,33 @@ pub struct ImportArgs {
     /// Seed of what is made (only `synth`; 1 without it)
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    #[command(flatten)]
+    pub extras: ExtraArgs,
+}
+
+/// Options that one importer has; others refuse them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of one importer")]
+pub struct ExtraArgs {
+    #[arg(long, help = about(Extra::Raw))]
+    raw: bool,
+    #[arg(long, help = about(Extra::WithInstruction))]
+    with_instruction: bool,
+    #[arg(long, help = about(Extra::Pooled))]
+    pooled: bool,
+}
+
+fn about(extra: Extra) -> String {
+    format!("{}: {}", extra.importer(), extra.about())
+}
+
+impl ExtraArgs {
+    pub fn given(&self) -> BTreeSet<Extra> {
+        let given = |extra: &Extra| match extra {
+            Extra::Raw => self.raw,
+            Extra::WithInstruction => self.with_instruction,
+            Extra::Pooled => self.pooled,
+        };
+        Extra::ALL.into_iter().filter(given).collect()
+    }
 }

@@ -13,6 +13,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
         strict: args.strict,
         tools: args.tools,
         seed: args.seed,
+        extras: args.extras.given(),
         ..ImportOptions::default()
     };
     let report = match &args.source {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use datasets::import::{Extra, Importer};
 use harness::registry::Registry;
 use harness::run::dir::StoredRun;
 use harness::text::plain;
@@ -22,9 +23,7 @@ pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
                     .to_owned(),
             ]
         }
-        ListWhat::Importers => {
-            datasets::import::ALL.iter().map(|importer| format!("{:<20} {}", importer.name, importer.reads)).collect()
-        }
+        ListWhat::Importers => datasets::import::ALL.iter().flat_map(importer).collect(),
         ListWhat::Datasets => {
             let dir = args.dir.clone().unwrap_or_else(|| "datasets/data".into());
             folders(&dir)?.iter().filter(|path| path.join("dataset.toml").exists()).map(|path| dataset(path)).collect()
@@ -51,6 +50,12 @@ fn strategies(registry: &Registry) -> Vec<String> {
         }
     }
     lines
+}
+
+fn importer(importer: &Importer) -> Vec<String> {
+    let extra = |extra: Extra| format!("{:<20}   --{}: {}", "", extra.as_str(), extra.about());
+    let line = format!("{:<20} {}", importer.name, importer.reads);
+    [line].into_iter().chain(importer.extras().map(extra)).collect()
 }
 
 fn dataset(path: &Path) -> String {

@@ -5,6 +5,7 @@
 mod architecture;
 mod docs;
 mod errors;
+mod import;
 mod kill;
 mod public_data;
 mod run;
