@@ -3,7 +3,7 @@
 use crate::support::{run, run_ok};
 
 #[test]
-fn synthetic_tools_are_made_and_can_be_run_against() {
+fn synthetic_tools_are_made_and_marked() {
     let dir = tempfile::tempdir().unwrap();
     let out = run_ok(dir.path(), &["import", "synth", "--tools", "2500", "--seed", "3", "-o", "load"]);
     assert!(out.contains("tools 2500, queries 0"), "{out}");
