@@ -56,7 +56,9 @@ def main():
     try:
         fetch(target)
     except (LocalModelError, OSError, ValueError, zipfile.BadZipFile, KeyError) as error:
-        say(str(error))
+        # What the shared parts say of a local model holds here but for its other ways.
+        told = [line for line in str(error).splitlines() if line.strip(" -") not in store.OTHER_WAYS]
+        say("\n".join(told).replace("local model:", "embeddings:"))
         return 4
     return 0
 

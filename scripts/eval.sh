@@ -47,7 +47,12 @@ if [ "$fresh" = yes ]; then
 fi
 
 say "Retrieval alone, no model:"
-run_or_resume "$retrieval" scripts/eval-retrieval.toml
+if [ -f "$retrieval/manifest.json" ] || python3 scripts/embeddings.py; then
+    run_or_resume "$retrieval" scripts/eval-retrieval.toml
+else
+    say "Without dense, whose vectors cannot be had:"
+    run_or_resume "$retrieval" scripts/eval-retrieval.toml --strategies random,bm25,bm25:words.stem=true,bm25f,linear-scan
+fi
 
 if [ -n "${OPENAI_BASE_URL:-}" ] && [ -n "${TOOLGAUGE_MODEL:-}" ]; then
     folder=runs/eval-$(printf '%s %s' "$OPENAI_BASE_URL" "$TOOLGAUGE_MODEL" | cksum | cut -d' ' -f1)

@@ -148,29 +148,46 @@ fn insert(params: &mut Map<String, Value>, path: &str, value: Value) -> bool {
     }
 }
 
-/// Expands lists into one section per combination, each with a label that names what varies.
+/// Expands lists, at any depth, into one section per combination, each with a label that names what varies.
 pub fn expand(section: &StrategySection) -> Vec<StrategySection> {
-    let mut variants = vec![(section.label.clone().unwrap_or_else(|| section.kind.clone()), Map::new())];
-    for (name, value) in &section.params {
-        let values = match value {
-            Value::Array(values) => values.clone(),
-            single => vec![single.clone()],
+    let label = section.label.as_ref().unwrap_or(&section.kind);
+    let variants = combinations(&section.params, "").into_iter();
+    let section = |(varied, params)| StrategySection {
+        kind: section.kind.clone(),
+        label: Some(format!("{label}{varied}")),
+        params,
+    };
+    variants.map(section).collect()
+}
+
+/// Every choice of one value from each list, with the words that tell the choices apart.
+fn combinations(params: &Map<String, Value>, group: &str) -> Vec<(String, Map<String, Value>)> {
+    let mut variants = vec![(String::new(), Map::new())];
+    for (name, value) in params {
+        let path = format!("{group}{name}");
+        let choices: Vec<(String, Value)> = match value {
+            Value::Array(values) if values.len() > 1 => {
+                values.iter().map(|value| (format!(" {path}={value}"), value.clone())).collect()
+            }
+            Value::Array(values) => values.iter().map(|value| (String::new(), value.clone())).collect(),
+            Value::Object(inner) => {
+                let inner = combinations(inner, &format!("{path}."));
+                inner.into_iter().map(|(varied, params)| (varied, Value::Object(params))).collect()
+            }
+            single => vec![(String::new(), single.clone())],
         };
-        let varies = values.len() > 1;
         variants = variants
             .into_iter()
             .flat_map(|(label, params)| {
-                values.iter().map(move |value| {
+                choices.iter().map(move |(varied, value)| {
                     let mut params = params.clone();
                     params.insert(name.clone(), value.clone());
-                    let label = if varies { format!("{label} {name}={value}") } else { label.clone() };
-                    (label, params)
+                    (format!("{label}{varied}"), params)
                 })
             })
             .collect();
     }
-    let section = |(label, params)| StrategySection { kind: section.kind.clone(), label: Some(label), params };
-    variants.into_iter().map(section).collect()
+    variants
 }
 
 #[cfg(test)]
@@ -191,6 +208,22 @@ mod tests {
     #[test]
     fn commas_in_brackets_do_not_split() {
         assert_eq!(split_list("bm25-llm:k=[1,3], eager,"), ["bm25-llm:k=[1,3]", "eager"]);
+    }
+
+    #[test]
+    fn lists_in_groups_make_a_grid_too() {
+        let section = parse_strategy("bm25f:weights.name=[1,2]:weights.server=3:words.stem=[true,false]").unwrap();
+        let labels: Vec<_> = expand(&section).into_iter().map(|section| section.label.unwrap()).collect();
+        assert_eq!(
+            labels,
+            [
+                "bm25f weights.name=1 words.stem=true",
+                "bm25f weights.name=1 words.stem=false",
+                "bm25f weights.name=2 words.stem=true",
+                "bm25f weights.name=2 words.stem=false",
+            ]
+        );
+        assert_eq!(json!(expand(&section)[2].params["weights"]), json!({"name": 2, "server": 3}));
     }
 
     #[test]

@@ -43,8 +43,9 @@ pub struct Weights {
 }
 
 impl Default for Weights {
+    /// The best recall@5 of 18 settings on the `dev` queries of atlas 1.0.0 at 1,400 tools.
     fn default() -> Self {
-        Self { name: 3.0, server: 1.0, description: 2.0, arguments: 1.0 }
+        Self { name: 4.0, server: 1.0, description: 1.0, arguments: 1.0 }
     }
 }
 

@@ -4,6 +4,7 @@
 //! a coverage floor then drops tools that match too few of the words. There is no stemming, no stop word and no inverse document
 //! frequency, and that is the point of reproducing it.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -225,12 +226,11 @@ fn phrase(field: &str, query: &str) -> f64 {
 /// What a word of the query is worth against a word of a field. The original looks for the word anywhere in the field's text; as a word of
 /// a query is letters and digits only, that is to look for it in each word. A one-letter word of a description is a prefix of many.
 fn worth(own: &str, word: &str) -> u8 {
-    if own == word {
-        4
-    } else if own.starts_with(word) || word.starts_with(own) {
-        2
-    } else {
-        u8::from(own.contains(word))
+    match own.len().cmp(&word.len()) {
+        Ordering::Equal => 4 * u8::from(own == word),
+        Ordering::Less => 2 * u8::from(word.starts_with(own)),
+        Ordering::Greater if own.starts_with(word) => 2,
+        Ordering::Greater => u8::from(own.contains(word)),
     }
 }
 
