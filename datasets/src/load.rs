@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::problem::{Position, Problem, Problems, characters, has_hidden, printable, quote, suggestion};
 use crate::scale;
 use crate::wire::{FORMAT, Manifest};
-pub(crate) use catalogue::list;
+pub(crate) use catalogue::{list, skill_fault, takes};
 use source::{Row, Source, explain};
 pub(crate) use source::{column, read_bytes};
 

@@ -8,12 +8,14 @@ use serde::Serialize;
 
 use crate::wire;
 
-/// A dataset on its way to a folder. Without actors and skills: no importer knows any.
+/// A dataset on its way to a folder. Without actors: no importer knows any.
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) manifest: wire::Manifest,
     /// Each server with its tools.
     pub(crate) servers: Vec<(wire::Server, Vec<wire::Tool>)>,
+    /// The file is left out if there are none.
+    pub(crate) skills: Vec<wire::Skill>,
     pub(crate) queries: Vec<wire::Query>,
     pub(crate) qrels: Vec<wire::Qrel>,
 }
@@ -27,6 +29,9 @@ impl Draft {
         fs::create_dir(dir.join("tools"))?;
         for (server, tools) in &self.servers {
             lines(&dir.join("tools").join(format!("{}.jsonl", server.server)), tools)?;
+        }
+        if !self.skills.is_empty() {
+            lines(&dir.join("skills.jsonl"), &self.skills)?;
         }
         lines(&dir.join("queries.jsonl"), &self.queries)?;
         lines(&dir.join("qrels.jsonl"), &self.qrels)
@@ -96,7 +101,8 @@ mod tests {
                 .iter()
                 .flat_map(|(server, tools)| tools.iter().map(|tool| format!("{}/{}", server.server, tool.name)))
                 .collect();
-            let mut draft = Draft { manifest: manifest(), servers, queries: Vec::new(), qrels: Vec::new() };
+            let mut draft =
+                Draft { manifest: manifest(), servers, skills: Vec::new(), queries: Vec::new(), qrels: Vec::new() };
             for (id, text, no_tool, index, restricted) in drawn {
                 let gold = &ids[index.index(ids.len())];
                 draft.queries.push(wire::Query {

@@ -7,25 +7,22 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use serde_json::Value;
 
-use super::files;
 use super::foreign::{Foreign, ForeignQuery, ForeignTool};
-use super::report::{Findings, Trouble};
-use super::{ImportError, Importer};
-use crate::load::list;
+use super::report::Findings;
+use super::{ImportError, Importer, Read, files, normalised};
 use crate::unique::Pairs;
 
 const READS: &str = "the folder of MetaTool's repository or its `dataset` folder (plugin_des.json, \
                      data/all_clean_data.csv, …), or a folder with tools.jsonl and queries.jsonl";
 
 pub(super) const IMPORTER: Importer =
-    Importer { name: "metatool", reads: READS, server: "metatool", licence: "MIT", read };
+    Importer { name: "metatool", reads: READS, server: "metatool", licence: "MIT", read: Read::Source(read) };
 
 fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
     let nested = source.join("dataset");
-    if source.join("tools.jsonl").exists() {
-        normalised(source, findings)
+    if normalised::fits(source) {
+        normalised::read(source, READS, findings)
     } else if nested.join("plugin_des.json").exists() {
         upstream(&nested, findings)
     } else {
@@ -33,59 +30,8 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
     }
 }
 
-const LABELLED: &str = "queries.jsonl";
-const NO_TOOL: &str = "queries_no_tool.jsonl";
-
-#[derive(Deserialize)]
-struct ToolLine {
-    name: String,
-    namespace: Option<String>,
-    description: Option<String>,
-    parameters: Option<Value>,
-    #[serde(default)]
-    merged_tool: bool,
-}
-
-#[derive(Deserialize)]
-struct QueryLine {
-    id: String,
-    query: String,
-    relevant: Vec<String>,
-    removed_gold: Option<String>,
-    candidates: Option<Vec<String>>,
-}
-
-fn normalised(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
-    let mut foreign = Foreign::default();
-    for line in files::lines::<ToolLine>(&dir.join("tools.jsonl"), READS, findings)? {
-        let ToolLine { name, namespace, description, parameters, merged_tool } = line;
-        let (description, tags) = (description.unwrap_or_default(), tags(merged_tool));
-        let tool = ForeignTool { namespace, name, description, schema: parameters, tags, ..ForeignTool::default() };
-        foreign.tools.push(tool);
-    }
-    if present(dir, LABELLED, findings) {
-        normalised_queries(&dir.join(LABELLED), &mut foreign, findings)?;
-    }
-    // Not every set has queries without a right tool.
-    if dir.join(NO_TOOL).exists() {
-        normalised_queries(&dir.join(NO_TOOL), &mut foreign, findings)?;
-    }
-    left_out(dir, "", |name| name.starts_with("queries") && ![LABELLED, NO_TOOL].contains(&name), findings);
-    Ok(foreign)
-}
-
-fn normalised_queries(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result<(), ImportError> {
-    for line in files::lines::<QueryLine>(path, READS, findings)? {
-        let QueryLine { id, query, relevant, removed_gold, candidates } = line;
-        let (text, gold, removed) = (query, relevant, removed_gold);
-        let candidates = candidates.filter(|names| !names.is_empty());
-        foreign.queries.push(ForeignQuery { id, text, gold, removed, candidates });
-    }
-    Ok(())
-}
-
 /// How the repository marks tools that its authors merged from several plugins.
-fn tags(merged: bool) -> Vec<String> {
+pub(super) fn tags(merged: bool) -> Vec<String> {
     if merged { vec!["merged".to_owned()] } else { Vec::new() }
 }
 
@@ -111,7 +57,7 @@ struct ReliabilityEntry {
 fn upstream(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
     let mut foreign = Foreign::default();
     let Pairs(plugins) = files::json::<Pairs<String>>(&dir.join(PLUGINS), READS)?;
-    let Pairs(merged) = if present(dir, MERGED, findings) {
+    let Pairs(merged) = if files::present(dir, MERGED, findings) {
         files::json::<Pairs<String>>(&dir.join(MERGED), READS)?
     } else {
         Pairs::default()
@@ -128,25 +74,24 @@ fn upstream(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError>
     let missing = merged.iter().filter(|&entry| !plugins.contains(entry));
     foreign.tools.extend(missing.map(|entry| tool(entry.clone(), true)));
 
-    if present(dir, SINGLE, findings) {
+    if files::present(dir, SINGLE, findings) {
         single(&dir.join(SINGLE), &mut foreign, findings)?;
     }
-    if present(dir, MULTI, findings) {
+    if files::present(dir, MULTI, findings) {
         let entries: Vec<MultiEntry> = files::entries(&dir.join(MULTI), READS, findings)?;
         foreign.queries.extend(entries.into_iter().enumerate().map(|(index, entry)| ForeignQuery {
             id: format!("multi-{index}"),
             text: entry.query,
             gold: entry.tool,
-            removed: None,
-            candidates: None,
+            ..ForeignQuery::default()
         }));
     }
-    if present(dir, RELIABILITY, findings) {
+    if files::present(dir, RELIABILITY, findings) {
         reliability(&dir.join(RELIABILITY), &mut foreign, findings)?;
     }
     for folder in ["data", "tmp_dataset"] {
         let read = |name: &str| [SINGLE, MULTI, RELIABILITY].contains(&&*format!("{folder}/{name}"));
-        left_out(dir, folder, |name| !read(name), findings);
+        files::left_out(dir, folder, |name| !read(name), findings);
     }
     Ok(foreign)
 }
@@ -170,8 +115,7 @@ fn single(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result
                 id: format!("single-{index}"),
                 text: query.to_owned(),
                 gold: vec![tool.to_owned()],
-                removed: None,
-                candidates: None,
+                ..ForeignQuery::default()
             }),
             _ => files::unreadable(path, &format!("record {index}"), "expected two cells", findings),
         }
@@ -190,9 +134,9 @@ fn reliability(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> R
         foreign.queries.push(ForeignQuery {
             id: format!("no-tool-{index}"),
             text: entry.query,
-            gold: Vec::new(),
             removed: Some(entry.tool),
             candidates: Some(candidates),
+            ..ForeignQuery::default()
         });
     }
     Ok(())
@@ -207,20 +151,4 @@ fn candidates(prompt: &str) -> Vec<String> {
         rest.split_once(", tool description:").map(|(name, _)| name.to_owned())
     };
     list.lines().filter_map(name).collect()
-}
-
-/// Whether an optional part of the source is there; lists it if not.
-fn present(dir: &Path, name: &str, findings: &mut Findings) -> bool {
-    let present = dir.join(name).exists();
-    if !present {
-        findings.add(Trouble::FileLeftOut, &format!("{name} (missing)"));
-    }
-    present
-}
-
-/// Lists files of a folder that hold queries but are not read.
-fn left_out(dir: &Path, folder: &str, is_left_out: impl Fn(&str) -> bool, findings: &mut Findings) {
-    for name in list(&dir.join(folder)).unwrap_or_default().iter().filter(|name| is_left_out(name)) {
-        findings.add(Trouble::FileLeftOut, &Path::new(folder).join(name).to_string_lossy());
-    }
 }

@@ -4,13 +4,40 @@
 //! the folder in place only when it is complete and loads. Keys that describe the source rather than a tool or query
 //! (categories, original splits) are not carried over.
 
+mod annotations;
+mod api_bank;
+mod apibench;
+mod arcade;
+mod beir;
+mod bfcl;
+mod docker_mcp_registry;
+mod extra;
 mod files;
 mod foreign;
+mod grade;
+mod livemcpbench;
 pub mod mcp;
+mod mcp_tool;
+mod mcp_tools_list;
+mod mcp_zero;
 mod metatool;
+mod normalised;
 mod openai_tools;
+mod openapi;
+mod parquet;
+mod parts;
+mod python;
 mod report;
+mod restbench;
+mod seal_tools;
+mod skills;
+mod synth;
+mod toolret;
+mod types;
+mod walk;
+mod yaml;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -20,11 +47,30 @@ use crate::load::{DATASET_NAME, LoadError, is_dataset_name, load};
 use crate::problem::{printable, quote, suggestion};
 use crate::wire::{FORMAT, Manifest};
 use crate::write::Draft;
+pub use extra::Extra;
 use foreign::{Foreign, server_name};
 pub use report::{Finding, Findings, ImportReport, Trouble};
 
 /// Every importer of files, in the order in which a list shows them. Live servers have a way of their own: [`mcp`].
-pub const ALL: &[Importer] = &[metatool::IMPORTER, openai_tools::IMPORTER];
+pub const ALL: &[Importer] = &[
+    api_bank::IMPORTER,
+    apibench::IMPORTER,
+    arcade::IMPORTER,
+    beir::IMPORTER,
+    bfcl::IMPORTER,
+    docker_mcp_registry::IMPORTER,
+    livemcpbench::IMPORTER,
+    mcp_tools_list::IMPORTER,
+    mcp_zero::IMPORTER,
+    metatool::IMPORTER,
+    openai_tools::IMPORTER,
+    openapi::IMPORTER,
+    restbench::IMPORTER,
+    seal_tools::IMPORTER,
+    skills::IMPORTER,
+    synth::IMPORTER,
+    toolret::IMPORTER,
+];
 
 /// A layout that can be imported.
 #[derive(Debug)]
@@ -36,10 +82,19 @@ pub struct Importer {
     pub server: &'static str,
     /// SPDX expression of the data, unless an option says otherwise.
     pub licence: &'static str,
-    read: fn(&Path, &mut Findings) -> Result<Foreign, ImportError>,
+    read: Read,
 }
 
-/// What an import may be told. Every option applies to every importer.
+/// Where an importer takes its data from.
+#[derive(Debug)]
+enum Read {
+    /// A file or a folder.
+    Source(fn(&Path, &mut Findings) -> Result<Foreign, ImportError>),
+    /// Options alone. Only such importers take [`ImportOptions::tools`] and [`ImportOptions::seed`].
+    Options(fn(&ImportOptions) -> Result<Foreign, ImportError>),
+}
+
+/// What an import may be told. Unless it says otherwise, an option applies to every importer.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
     /// Name of the dataset: lower-case letters, digits and `-`. Default: the importer's name.
@@ -52,6 +107,12 @@ pub struct ImportOptions {
     pub overwrite: bool,
     /// Fail if anything could not be mapped.
     pub strict: bool,
+    /// How many tools to make. Only for importers that read nothing. Default: 1,000.
+    pub tools: Option<usize>,
+    /// Seed of what is made. Only for importers that read nothing. Default: 1.
+    pub seed: Option<u64>,
+    /// Options of this one importer; those of another are refused.
+    pub extras: BTreeSet<Extra>,
 }
 
 /// No dataset was written; what was at the target is as before.
@@ -63,6 +124,12 @@ pub enum ImportError {
     Unreadable { path: String, reason: String, expected: &'static str },
     #[error("option {option}: {value} is unfit; expected {expected}")]
     UnfitOption { option: &'static str, value: String, expected: &'static str },
+    #[error("importer {importer} needs a source; expected {expected}")]
+    SourceMissing { importer: &'static str, expected: &'static str },
+    #[error("importer {importer} makes what it writes and reads nothing, but a source was given; leave it out")]
+    SourceUnused { importer: &'static str },
+    #[error("option {option} does not apply to importer {importer}; it belongs to {owner}, {importer} has {own}")]
+    ForeignOption { option: &'static str, importer: &'static str, owner: &'static str, own: String },
     #[error("{path} exists; give another folder or allow overwriting")]
     TargetExists { path: String },
     #[error("{path} holds no `dataset.toml`, so it is not replaced; give another folder")]
@@ -71,7 +138,7 @@ pub enum ImportError {
     Unwritable { path: String, reason: String },
     #[error("not everything could be mapped:{findings}\n  mend the source or import without `strict`")]
     Strict { findings: Findings },
-    #[error("the source holds no tool that could be imported:{findings}\n  nothing was written")]
+    #[error("the source holds no tool or skill that could be imported:{findings}\n  nothing was written")]
     NoTools { findings: Findings },
     #[error("none of the servers could be listed:{findings}\n  mend the configuration; nothing was written")]
     NoServer { findings: Findings },
@@ -92,12 +159,40 @@ pub fn find(name: &str) -> Result<&'static Importer, ImportError> {
 impl Importer {
     /// Imports `source` into the folder `target`, which appears whole or not at all.
     pub fn import(&self, source: &Path, target: &Path, options: &ImportOptions) -> Result<ImportReport, ImportError> {
+        self.run(Some(source), target, options)
+    }
+
+    /// [`Importer::import`] for importers that read nothing.
+    pub fn generate(&self, target: &Path, options: &ImportOptions) -> Result<ImportReport, ImportError> {
+        self.run(None, target, options)
+    }
+
+    fn run(&self, source: Option<&Path>, target: &Path, options: &ImportOptions) -> Result<ImportReport, ImportError> {
         let origin = Origin { name: self.name, server: self.server, licence: self.licence };
         let destination = Destination::new(origin, target, options)?;
         let mut findings = Findings::default();
-        let foreign = (self.read)(source, &mut findings)?;
+        let mut foreign = match (&self.read, source) {
+            (Read::Source(read), Some(source)) => read(source, &mut findings)?,
+            (Read::Options(make), None) => make(options)?,
+            (Read::Source(_), None) => {
+                return Err(ImportError::SourceMissing { importer: self.name, expected: self.reads });
+            }
+            (Read::Options(_), Some(_)) => return Err(ImportError::SourceUnused { importer: self.name }),
+        };
+        for extra in &options.extras {
+            extra.apply(&mut foreign);
+        }
         destination.write(foreign, findings)
     }
+
+    /// The options that only this importer has.
+    pub fn extras(&self) -> impl Iterator<Item = Extra> {
+        extras(self.name)
+    }
+}
+
+fn extras(importer: &str) -> impl Iterator<Item = Extra> {
+    Extra::ALL.into_iter().filter(move |extra| extra.importer() == importer)
 }
 
 /// What an importer says of the data where no option does.
@@ -117,6 +212,7 @@ struct Destination<'a> {
     licence: &'a str,
     target: &'a Path,
     strict: bool,
+    extras: &'a BTreeSet<Extra>,
 }
 
 impl<'a> Destination<'a> {
@@ -133,30 +229,47 @@ impl<'a> Destination<'a> {
         if !is_dataset_name(name) {
             return Err(ImportError::UnfitOption { option: "name", value: quote(name), expected: DATASET_NAME });
         }
+        refuse_foreign(origin.name, options)?;
         clear(target, options.overwrite)?;
         let licence = options.licence.as_deref().unwrap_or(origin.licence);
-        Ok(Self { importer: origin.name, name, server, licence, target, strict: options.strict })
+        Ok(Self {
+            importer: origin.name,
+            name,
+            server,
+            licence,
+            target,
+            strict: options.strict,
+            extras: &options.extras,
+        })
     }
 
     /// Maps what was read and puts it in place.
     fn write(&self, foreign: Foreign, mut findings: Findings) -> Result<ImportReport, ImportError> {
-        let Foreign { servers, tools, queries } = foreign;
+        let Foreign { servers, tools, queries, skills, description } = foreign;
         let tools = foreign::tools(tools, &servers, self.server, &mut findings);
         let (queries, qrels) = foreign::queries(queries, &tools, &mut findings);
+        let skills = foreign::skills(skills, &tools, &mut findings);
         if self.strict && !findings.is_empty() {
             return Err(ImportError::Strict { findings });
         }
         let servers = tools.servers;
-        if servers.iter().all(|(_, tools)| tools.is_empty()) {
+        // Skills alone are a source, too.
+        if skills.is_empty() && servers.iter().all(|(_, tools)| tools.is_empty()) {
             return Err(ImportError::NoTools { findings });
         }
-        let revision = Digest::of_json(&(&servers, &queries, &qrels)).short().to_owned();
+        let told: Vec<_> = self.extras.iter().map(|extra| format!(" --{}", extra.as_str())).collect();
+        let revision = if skills.is_empty() {
+            Digest::of_json(&(&servers, &queries, &qrels))
+        } else {
+            Digest::of_json(&(&servers, &queries, &qrels, &skills))
+        };
+        let revision = revision.short().to_owned();
         let manifest = Manifest {
             format: FORMAT,
             name: self.name.to_owned(),
             revision,
             licence: self.licence.to_owned(),
-            description: format!("Imported with `{}`.", self.importer),
+            description: description.unwrap_or_else(|| format!("Imported with `{}{}`.", self.importer, told.concat())),
             canary: None,
             sizes: Vec::new(),
         };
@@ -166,11 +279,28 @@ impl<'a> Destination<'a> {
             queries: queries.len(),
             no_tool_queries: queries.iter().filter(|query| query.kind == "no_tool").count(),
             labels: qrels.len(),
+            skills: skills.len(),
             findings,
         };
-        place(&Draft { manifest, servers, queries, qrels }, self.target)?;
+        place(&Draft { manifest, servers, skills, queries, qrels }, self.target)?;
         Ok(report)
     }
+}
+
+fn refuse_foreign(importer: &'static str, options: &ImportOptions) -> Result<(), ImportError> {
+    let makes = importer == synth::IMPORTER.name;
+    let made = [("tools", options.tools.is_some()), ("seed", options.seed.is_some())].into_iter();
+    let made = made.filter(|&(_, given)| given && !makes).map(|(option, _)| (option, synth::IMPORTER.name));
+    let given = options.extras.iter().filter(|extra| extra.importer() != importer);
+    let mut foreign = made.chain(given.map(|extra| (extra.as_str(), extra.importer())));
+    let Some((option, owner)) = foreign.next() else { return Ok(()) };
+    let own: Vec<_> = if makes { vec!["tools", "seed"] } else { extras(importer).map(Extra::as_str).collect() };
+    Err(ImportError::ForeignOption {
+        option,
+        importer,
+        owner,
+        own: if own.is_empty() { "no option of its own".to_owned() } else { own.join(" and ") },
+    })
 }
 
 /// Whether the target may be written.
@@ -217,5 +347,7 @@ fn place(draft: &Draft, target: &Path) -> Result<(), ImportError> {
     })
 }
 
+#[cfg(test)]
+mod damage;
 #[cfg(test)]
 mod tests;

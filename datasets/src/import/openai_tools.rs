@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 use super::files;
 use super::foreign::{Foreign, ForeignTool};
 use super::report::{Findings, Trouble};
-use super::{ImportError, Importer};
+use super::{ImportError, Importer, Read};
 use crate::problem::printable;
 
 const READS: &str =
     "a JSON file: an array of {\"type\": \"function\", \"function\": {…}}, or an object with that as `tools`";
 
 pub(super) const IMPORTER: Importer =
-    Importer { name: "openai-tools", reads: READS, server: "tools", licence: "NOASSERTION", read };
+    Importer { name: "openai-tools", reads: READS, server: "tools", licence: "NOASSERTION", read: Read::Source(read) };
 
 fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
     let entries = match files::json(source, READS)? {

@@ -23,10 +23,26 @@ pub enum Trouble {
     RedactedKey,
     UnreadableEntry,
     UnfitToolName,
+    EnormousTool,
     DuplicateTool,
+    MovedTool,
     UnfitSchema,
+    UnknownType,
+    RepeatedArgument,
     IgnoredKey,
     MergedServers,
+    RenamedTool,
+    RenamedArgument,
+    RepairedSchema,
+    UnresolvedReference,
+    CutReference,
+    CutSchema,
+    OpenEndedList,
+    UnfitSkill,
+    DuplicateSkill,
+    IgnoredSkillKey,
+    UnknownAllowedTool,
+    OutOfScope,
     UnfitQueryId,
     DuplicateQueryId,
     BlankQuery,
@@ -37,6 +53,14 @@ pub enum Trouble {
     AmbiguousName,
     UnresolvedCandidate,
     GoldNoCandidate,
+    NoGold,
+    NoCandidates,
+    OrphanLabel,
+    UnfitRelevance,
+    UnfitArgument,
+    AnyOfNames,
+    LabelCount,
+    IgnoredText,
 }
 
 impl Trouble {
@@ -50,10 +74,30 @@ impl Trouble {
             Self::RedactedKey => "tool whose text holds a value of `env` or `headers`; the value is replaced by ***",
             Self::UnreadableEntry => "entry that cannot be read; left out",
             Self::UnfitToolName => "tool whose name is blank, too long or not printable; left out",
+            Self::EnormousTool => "tool whose description or schema has more than 1 MiB; left out",
             Self::DuplicateTool => "tool of the same name on the same server; the first is kept",
+            Self::MovedTool => "tool of the same name on the same server; it is put on a server of its own number",
             Self::UnfitSchema => "parameters that are no object schema or nest too deep; an empty one stands in",
+            Self::UnknownType => "type that JSON Schema does not know; any value is accepted there",
+            Self::RepeatedArgument => "argument that a tool lists again; the first is kept",
             Self::IgnoredKey => "key of a tool that has no place in the format; left out",
             Self::MergedServers => "namespace whose name as a file is taken by another; they share one server",
+            Self::RenamedTool => "tool whose name is unfit or taken; named after where it stands",
+            Self::RenamedArgument => {
+                "argument whose name another part of the request has; its part is added to the name"
+            }
+            Self::RepairedSchema => "part of a schema that JSON Schema does not allow; read as meant or left out",
+            Self::UnresolvedReference => {
+                "`$ref` that leads to nothing in the document; anything is allowed in its place"
+            }
+            Self::CutReference => "`$ref` into itself; cut there",
+            Self::CutSchema => "schema that is too deep or too large; cut there",
+            Self::OpenEndedList => "list that says it goes on; what the source holds of it is imported",
+            Self::UnfitSkill => "skill that does not fit the format; left out",
+            Self::DuplicateSkill => "skill of a name that occurs before; the first is kept",
+            Self::IgnoredSkillKey => "key of a skill that has no place in the format; left out",
+            Self::UnknownAllowedTool => "tool that a skill allows and the source does not hold; left out of the skill",
+            Self::OutOfScope => "task of several turns; not imported",
             Self::UnfitQueryId => "query whose id is blank, too long or not printable; left out",
             Self::DuplicateQueryId => "query id that occurs again; the first is kept",
             Self::BlankQuery => "query without words; left out",
@@ -64,6 +108,14 @@ impl Trouble {
             Self::AmbiguousName => "name that fits tools of several servers; the query is left out",
             Self::UnresolvedCandidate => "candidate that names no tool; the query is left out",
             Self::GoldNoCandidate => "gold that is not among the candidates; the query is left out",
+            Self::NoGold => "query whose gold the source does not say; left out",
+            Self::NoCandidates => "query that was judged against no tool at all; left out",
+            Self::OrphanLabel => "label of a query that does not exist; left out",
+            Self::UnfitRelevance => "relevance outside the scale of the format; the nearest stands in",
+            Self::UnfitArgument => "gold argument that the tool does not take or that accepts nothing; left out",
+            Self::AnyOfNames => "gold name that fits tools of several servers; any of them counts",
+            Self::LabelCount => "query whose source counts another number of tools than it lists; the list counts",
+            Self::IgnoredText => "text beside the query that has no place in the format; left out",
         }
     }
 }
@@ -123,13 +175,17 @@ pub struct ImportReport {
     pub queries: usize,
     pub no_tool_queries: usize,
     pub labels: usize,
+    pub skills: usize,
     pub findings: Findings,
 }
 
 impl fmt::Display for ImportReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { servers, tools, queries, no_tool_queries, labels, findings } = self;
+        let Self { servers, tools, queries, no_tool_queries, labels, skills, findings } = self;
         write!(f, "servers {servers}, tools {tools}, queries {queries} (no-tool {no_tool_queries}), labels {labels}")?;
+        if *skills > 0 {
+            write!(f, ", skills {skills}")?;
+        }
         fmt::Display::fmt(findings, f)
     }
 }

@@ -61,7 +61,11 @@ const NORMALISED: [(&str, &str); 4] = [
     ("queries_conflicting.jsonl", ""),
 ];
 
-fn import(importer: &str, files: &[(&str, &str)], source: &str) -> (ImportReport, harness::dataset::Dataset) {
+pub(super) fn import(
+    importer: &str,
+    files: &[(&str, &str)],
+    source: &str,
+) -> (ImportReport, harness::dataset::Dataset) {
     let dir = folder(files);
     let target = dir.path().join("new/target");
     let report = find(importer).unwrap().import(&dir.path().join(source), &target, &ImportOptions::default()).unwrap();
@@ -104,7 +108,7 @@ fn the_repository_of_metatool_is_read() {
     assert_snapshot!(report, @r#"
     servers 1, tools 3, queries 4 (no-tool 1), labels 4
       1 × file that has no place in the format or is missing; not imported: "tmp_dataset/Task2-Subtask4.json"
-      3 × entry that cannot be read; left out: "all_clean_data.csv:record 8: expected two cells", "multi_tool_query_golden.json:entry 1: invalid type: integer `1`, expected a string", "Task2-Subtask3.json:entry 1: its prompt lists no tool"
+      3 × entry that cannot be read; left out: "all_clean_data.csv:record 8: expected two cells", "multi_tool_query_golden.json:1:59: invalid type: integer `1`, expected a string", "Task2-Subtask3.json:entry 1: its prompt lists no tool"
       1 × tool of the same name on the same server; the first is kept: "maps"
       1 × query without words; left out: "single-7"
       1 × query whose words and gold occur before; the first is kept: "what happened?"
@@ -192,7 +196,7 @@ fn options_are_checked_and_used() {
     assert_snapshot!(error, @r#"option server: "../x" is unfit; expected lower-case letters, digits, `_` and `-`"#);
     let error = run(&ImportOptions { name: text("My Set"), ..ImportOptions::default() }).unwrap_err();
     assert_snapshot!(error, @r#"option name: "My Set" is unfit; expected lower-case letters, digits and `-`"#);
-    assert_snapshot!(find("metatol").unwrap_err(), @r#"importer "metatol" does not exist (did you mean "metatool"?); expected one of metatool, openai-tools, mcp"#);
+    assert_snapshot!(find("metatol").unwrap_err(), @r#"importer "metatol" does not exist (did you mean "metatool"?); expected one of api-bank, apibench, arcade, beir, bfcl, docker-mcp-registry, livemcpbench, mcp-tools-list, mcp-zero, metatool, openai-tools, openapi, restbench, seal-tools, skills, synth, toolret, mcp"#);
     let chosen =
         ImportOptions { server: text("shop"), name: text("my-set"), licence: text("MIT"), ..Default::default() };
     run(&chosen).unwrap();
@@ -218,7 +222,7 @@ fn a_source_without_tools_is_an_error() {
     assert!(!target.exists());
 }
 
-fn mangled<'a>(files: &'a [(&'a str, &'a str)]) -> impl Strategy<Value = (&'a str, Vec<u8>)> {
+pub(super) fn mangled<'a>(files: &'a [(&'a str, &'a str)]) -> impl Strategy<Value = (&'a str, Vec<u8>)> {
     let parts =
         (0..files.len(), any::<prop::sample::Index>(), prop::collection::vec(any::<u8>(), 0..60), any::<bool>());
     parts.prop_map(|(file, cut, bytes, keep)| {
@@ -233,8 +237,47 @@ fn mangled<'a>(files: &'a [(&'a str, &'a str)]) -> impl Strategy<Value = (&'a st
     })
 }
 
+/// Imports with options of the one importer.
+pub(super) fn import_with(
+    importer: &str,
+    files: &[(&str, &str)],
+    extras: &[Extra],
+) -> (ImportReport, harness::dataset::Dataset) {
+    let dir = folder(files);
+    let target = dir.path().join("target");
+    let options = ImportOptions { extras: extras.iter().copied().collect(), ..ImportOptions::default() };
+    let report = find(importer).unwrap().import(dir.path(), &target, &options).unwrap();
+    (report, load(&target).unwrap())
+}
+
+/// The report and everything that was imported, for people to check.
+pub(super) fn shown((report, dataset): (ImportReport, harness::dataset::Dataset)) -> String {
+    let servers = dataset.catalogue.servers.iter();
+    let servers = servers.map(|server| format!("{}: {} | {}", server.name, server.title, server.description));
+    let tools = dataset.catalogue.tools.iter();
+    let tools = tools.map(|tool| format!("{} | {} | {}", tool.id, tool.description.escape_debug(), tool.input_schema));
+    let queries = dataset.queries.iter().flat_map(|query| {
+        let candidates = query.candidates.iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        let labels = dataset.qrels.of(&query.id).qrels().iter().map(|label| {
+            let arguments = label.arguments.as_ref().map(|map| serde_json::json!(map).to_string()).unwrap_or_default();
+            format!("   {} {} {} {arguments}", label.group, label.tool, label.relevance)
+        });
+        let line = format!(
+            "{} | {} | {} | {}{}{candidates}",
+            query.id,
+            query.text.escape_debug(),
+            query.kind.as_str(),
+            if query.sequential { "sequential " } else { "" },
+            if candidates.is_empty() { "" } else { "among " },
+        );
+        [line].into_iter().chain(labels).collect::<Vec<_>>()
+    });
+    let parts = [servers.collect::<Vec<_>>(), tools.collect(), queries.collect()];
+    format!("{report}\n\n{}", parts.iter().map(lines).collect::<Vec<_>>().join("\n"))
+}
+
 /// Importing never panics, and what it writes loads.
-fn survives(importer: &str, files: &[(&str, &str)], source: &str, (name, content): (&str, Vec<u8>)) {
+pub(super) fn survives(importer: &str, files: &[(&str, &str)], source: &str, (name, content): (&str, Vec<u8>)) {
     let dir = folder(files);
     put(dir.path(), name, content);
     let target = dir.path().join("target");
@@ -243,6 +286,60 @@ fn survives(importer: &str, files: &[(&str, &str)], source: &str, (name, content
         Err(ImportError::Invalid(error)) => panic!("an import that does not load: {error}"),
         Err(_) => assert!(!Path::new(&target).exists()),
     }
+}
+
+#[test]
+fn options_of_another_importer_are_refused() {
+    let dir = folder(&[("tools.json", OPENAI)]);
+    let run = |importer: &str, extra: Extra| {
+        let options = ImportOptions { extras: [extra].into(), ..ImportOptions::default() };
+        let source = dir.path().join("tools.json");
+        find(importer).unwrap().import(&source, &dir.path().join("t"), &options).unwrap_err()
+    };
+    assert_snapshot!(run("openai-tools", Extra::Raw), @"option raw does not apply to importer openai-tools; it belongs to toolret, openai-tools has no option of its own");
+    assert_snapshot!(run("toolret", Extra::Pooled), @"option pooled does not apply to importer toolret; it belongs to bfcl, toolret has raw and with-instruction");
+    assert!(!dir.path().join("t").exists());
+    assert!(Extra::ALL.iter().all(|extra| find(extra.importer()).is_ok()));
+}
+
+/// Lines and entries of 50 MB are listed and left out, whatever stands in them.
+#[test]
+fn endless_entries_are_listed() {
+    let long = format!(r#"{{"name": "a", "description": "{}"}}"#, "x".repeat(50_000_000));
+    let tools = format!("{long}\n{}\n{{\"name\": \"b\"}}\n", "y".repeat(50_000_000));
+    let (report, _) = import("metatool", &[("tools.jsonl", &tools), ("queries.jsonl", "")], "");
+    assert_snapshot!(report, @r#"
+    servers 1, tools 1, queries 0 (no-tool 0), labels 0
+      2 × entry that cannot be read; left out: "tools.jsonl:1:1: it has 50000032 bytes, more than 33554432", "tools.jsonl:2:1: it has 50000000 bytes, more than 33554432"
+    "#);
+    let servers =
+        format!(r#"[{{"server_name": "s", "tools": [{long}]}}, {{"server_name": "s", "tools": [{{"name": "b"}}]}}]"#);
+    let (report, _) = import("mcp-zero", &[("mcp_tools_with_embedding.json", &servers)], "");
+    assert_snapshot!(report, @r#"
+    servers 1, tools 1, queries 0 (no-tool 0), labels 0
+      1 × entry that cannot be read; left out: "mcp_tools_with_embedding.json:1:2: it has 50000065 bytes, more than 33554432"
+    "#);
+}
+
+#[test]
+fn bytes_that_are_no_text_are_placed() {
+    let dir = folder(&[("tools.json", b"[\n \xC3\xA9\xFF]")]);
+    let source = dir.path().join("tools.json");
+    let error = find("openai-tools").unwrap().import(&source, &dir.path().join("t"), &ImportOptions::default());
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("tools.json cannot be read: it is not UTF-8 at 2:3; expected a JSON file"), "{error}");
+}
+
+#[test]
+fn bad_entries_are_placed() {
+    let text = "[{\"query\": \"é\", \"tool\": [\"news\"]},\n {\"query\": 1},  {\"query\": \"a\",\n  \"tool\": {}}]";
+    let files = [("plugin_des.json", r#"{"news": "News."}"#), ("data/multi_tool_query_golden.json", text)];
+    let (report, _) = import("metatool", &files, "");
+    let examples = &report.findings.get(Trouble::UnreadableEntry).unwrap().examples;
+    assert_snapshot!(examples.join("\n"), @r#"
+    "multi_tool_query_golden.json:2:12: invalid type: integer `1`, expected a string"
+    "multi_tool_query_golden.json:3:10: invalid type: map, expected a sequence"
+    "#);
 }
 
 proptest! {

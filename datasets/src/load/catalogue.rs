@@ -178,7 +178,7 @@ fn tools_of(dir: &Path, server: &str, tools: &mut Tools, check: &mut Checker) {
 }
 
 /// Whether a schema can take a top-level argument called `name`. Composed schemas may take anything.
-pub(super) fn takes(schema: &Value, name: &str) -> bool {
+pub(crate) fn takes(schema: &Value, name: &str) -> bool {
     let composed = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"].iter().any(|key| schema.get(key).is_some());
     composed || schema.get("properties").is_some_and(|properties| properties.get(name).is_some())
 }
@@ -285,6 +285,20 @@ pub(super) fn skills(dir: &Path, tools: &Tools, actors: &Actors, check: &mut Che
         skills.push(Skill { name, description, allowed_tools, tier, body });
     }
     skills
+}
+
+/// Why the loader would refuse a skill.
+pub(crate) fn skill_fault(name: &str, description: &str) -> Option<String> {
+    let length = description.chars().count();
+    if !is_skill_name(name) {
+        Some("its name is not 1 to 64 lower-case letters, digits and single inner hyphens".to_owned())
+    } else if description.trim().is_empty() {
+        Some("its description is blank".to_owned())
+    } else if length > SKILL_DESCRIPTION {
+        Some(format!("its description has {length} characters; {SKILL_DESCRIPTION} are allowed"))
+    } else {
+        None
+    }
 }
 
 fn is_skill_name(name: &str) -> bool {

@@ -4,6 +4,8 @@
 //! Without it these tests pass without checking anything and say so; `TOOLGAUGE_REQUIRE_DATA=1` makes that a failure.
 
 mod atlas;
+mod formats;
+mod imports;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -2,9 +2,11 @@
 
 #![allow(clippy::doc_markdown, reason = "these comments are the help texts")]
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use datasets::import::Extra;
 
 use crate::exit::{Exit, expected};
 
@@ -253,8 +255,8 @@ pub enum ListWhat {
 pub struct ImportArgs {
     /// Format of the source, see `toolgauge list importers`
     pub format: String,
-    /// File or folder to read
-    #[arg(required_unless_present_any = ["command", "url"], conflicts_with_all = ["command", "url"])]
+    /// File or folder to read; `synth` reads nothing, and `mcp` can do without
+    #[arg(conflicts_with_all = ["command", "url"])]
     pub source: Option<PathBuf>,
     /// Dataset folder to write
     #[arg(short, long, value_name = "DIR")]
@@ -268,8 +270,43 @@ pub struct ImportArgs {
     /// Treat whatever could not be mapped as an error
     #[arg(long)]
     pub strict: bool,
+    /// How many tools to make (only `synth`; 1000 without it)
+    #[arg(long, value_name = "N")]
+    pub tools: Option<usize>,
+    /// Seed of what is made (only `synth`; 1 without it)
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub extras: ExtraArgs,
     #[command(flatten)]
     pub live: LiveArgs,
+}
+
+/// Options that one importer has; others refuse them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Options of one importer")]
+pub struct ExtraArgs {
+    #[arg(long, help = about(Extra::Raw))]
+    raw: bool,
+    #[arg(long, help = about(Extra::WithInstruction))]
+    with_instruction: bool,
+    #[arg(long, help = about(Extra::Pooled))]
+    pooled: bool,
+}
+
+fn about(extra: Extra) -> String {
+    format!("{}: {}", extra.importer(), extra.about())
+}
+
+impl ExtraArgs {
+    pub fn given(&self) -> BTreeSet<Extra> {
+        let given = |extra: &Extra| match extra {
+            Extra::Raw => self.raw,
+            Extra::WithInstruction => self.with_instruction,
+            Extra::Pooled => self.pooled,
+        };
+        Extra::ALL.into_iter().filter(given).collect()
+    }
 }
 
 #[derive(Debug, Args)]

@@ -430,7 +430,7 @@ fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Re
         let message = format!("unknown endpoint {kind:?}; expected `openai`, or `scripted:` and a behaviour");
         return Err(expected(Exit::Usage, message));
     }
-    let described = profile_path.as_ref().map(|path| load_profile(path)).transpose()?;
+    let described = profile_path.as_ref().map(load_profile).transpose()?;
     let base_url = section.base_url.clone().or_else(|| env("OPENAI_BASE_URL"));
     let model = section.model.clone().or_else(|| env("TOOLGAUGE_MODEL"));
     let model = model.or_else(|| described.as_ref().map(|profile| profile.model.clone()));

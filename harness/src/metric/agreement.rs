@@ -13,10 +13,10 @@ pub fn cohen_kappa(ratings: &[(usize, usize)], categories: usize) -> Option<f64>
     let row = |at: usize| table[at].iter().sum::<f64>();
     let column = |at: usize| table.iter().map(|row| row[at]).sum::<f64>();
     let (mut observed, mut expected) = (0.0, 0.0);
-    for first in 0..categories {
-        for second in 0..categories {
+    for (first, shares) in table.iter().enumerate() {
+        for (second, share) in shares.iter().enumerate() {
             let apart = first.abs_diff(second) as f64;
-            observed += apart * table[first][second];
+            observed += apart * share;
             expected += apart * row(first) * column(second);
         }
     }

@@ -94,12 +94,11 @@ impl Plot {
 
     /// The SVG text. The error is the drawing library's.
     pub(crate) fn draw(self, summary: &Summary) -> Result<String, String> {
-        let drawn = match (self, mix::drawable(summary)) {
-            (Self::Mix, Some(size)) => mix::draw(summary, size),
-            _ => {
-                let chart = self.chart(summary);
-                if summary.sizes.len() > 1 { lines::draw(&chart) } else { dots::draw(&chart) }
-            }
+        let drawn = if let (Self::Mix, Some(size)) = (self, mix::drawable(summary)) {
+            mix::draw(summary, size)
+        } else {
+            let chart = self.chart(summary);
+            if summary.sizes.len() > 1 { lines::draw(&chart) } else { dots::draw(&chart) }
         };
         drawn.map_err(|error| error.to_string())
     }

@@ -47,7 +47,7 @@ impl Bm25Settings {
     fn text(&self, tool: &Tool) -> String {
         let mut text = String::new();
         if self.names {
-            text.push_str(&format!("{} {} ", tool.name(), tool.id.server()));
+            text.extend([tool.name(), " ", tool.id.server(), " "]);
         }
         text.push_str(&tool.description);
         if self.schema {

@@ -44,7 +44,7 @@ pub enum Model {
 }
 
 impl Model {
-    async fn embedder(self) -> Result<Arc<dyn Embedder>, StrategyError> {
+    fn embedder(self) -> Result<Arc<dyn Embedder>, StrategyError> {
         match self {
             Self::WordllamaL2x256 => Ok(StaticVectors::wordllama()?),
         }
@@ -57,7 +57,7 @@ impl RetrieverSettings for DenseSettings {
 
     fn retriever<'a>(&'a self, view: &'a View) -> BoxFuture<'a, Result<Arc<dyn Retriever>, StrategyError>> {
         Box::pin(async move {
-            let embedder = self.model.embedder().await?;
+            let embedder = self.model.embedder()?;
             let texts: Vec<String> = view.tools().iter().map(|tool| self.text(tool)).collect();
             let vectors = embedder.embed(&texts).await?.into_iter().map(unit).collect();
             let tools = view.tools().iter().map(|tool| tool.id.clone()).collect();
@@ -103,7 +103,9 @@ impl Retriever for Dense {
 fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
     if length > 0.0 {
-        vector.iter_mut().for_each(|x| *x /= length);
+        for x in &mut vector {
+            *x /= length;
+        }
     }
     vector
 }
@@ -158,7 +160,9 @@ impl StaticVectors {
             }
         }
         let count = tokens.get_ids().len().max(1) as f32;
-        mean.iter_mut().for_each(|sum| *sum /= count);
+        for sum in &mut mean {
+            *sum /= count;
+        }
         Ok(mean)
     }
 }

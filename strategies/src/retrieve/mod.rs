@@ -32,8 +32,8 @@ fn best(mut scores: Vec<(usize, f64)>, tools: &[ToolId], k: usize) -> Vec<Scored
         scores.select_nth_unstable_by(k, by_score);
         scores.truncate(k);
     }
-    let mut scored: Vec<_> =
+    let mut best: Vec<_> =
         scores.into_iter().map(|(tool, score)| ScoredTool { tool: tools[tool].clone(), score }).collect();
-    rank(&mut scored);
-    scored
+    rank(&mut best);
+    best
 }

@@ -8,19 +8,18 @@
 
 mod config;
 mod secrets;
-mod tool;
 
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::foreign::{Foreign, ForeignServer};
+use super::mcp_tool::{LeftOut, tool};
 use super::report::{Findings, ImportReport, Trouble};
 use super::{Destination, ImportError, ImportOptions, Origin};
 use crate::wire;
 pub use config::{Reach, Server, read};
 pub use secrets::Secrets;
-use tool::LeftOut;
 
 pub const NAME: &str = "mcp";
 /// What the source is, for help texts.
@@ -115,7 +114,7 @@ fn add(server: &Server, listing: Listing, foreign: &mut Foreign, left_out: &mut 
             let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
             findings.add(Trouble::RedactedKey, &format!("{namespace}/{name}"));
         }
-        match tool::tool(namespace, entry, left_out) {
+        match tool(Some(namespace), entry, left_out) {
             Ok(tool) => foreign.tools.push(tool),
             Err(reason) => findings.add(Trouble::UnreadableEntry, &format!("{namespace}:tool {index}: {reason}")),
         }

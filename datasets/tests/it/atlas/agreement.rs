@@ -25,8 +25,8 @@ struct Pool {
 type Labels = BTreeMap<String, Vec<Label>>;
 
 fn lines<T: for<'de> Deserialize<'de>>(name: &str) -> Vec<T> {
-    let text = std::fs::read_to_string(folder().join("agreement").join(name)).unwrap();
-    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let text = std::fs::read_to_string(folder().join("agreement").join(name)).expect("a file of the dataset");
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of that shape")).collect()
 }
 
 fn labels(name: &str) -> Labels {
@@ -87,7 +87,7 @@ fn the_agreement_of_the_card_is_that_of_the_two_passes() {
             number(cohen_kappa(&binary, 2)),
             number(cohen_kappa(&pairs, 4)),
             format!("{:.1}", 100.0 * same as f64 / of_kind.len() as f64),
-            number(krippendorff_alpha(&sets, |one, two| masi(one, two))),
+            number(krippendorff_alpha(&sets, masi)),
         ]
     });
     let heading = ["kind", "queries", "pairs", "κ covers", "κ four levels", "same groups %", "α MASI"];

@@ -22,7 +22,9 @@ fn walk<'s>(schema: &'s Value, depth: usize, visit: &mut impl FnMut(&'s Value, u
             }
             ("items" | "additionalProperties" | "not", schema) => walk(schema, depth + 1, visit),
             ("anyOf" | "oneOf" | "allOf", Value::Array(schemas)) => {
-                schemas.iter().for_each(|schema| walk(schema, depth + 1, visit));
+                for schema in schemas {
+                    walk(schema, depth + 1, visit);
+                }
             }
             _ => {}
         }

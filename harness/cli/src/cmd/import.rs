@@ -21,6 +21,9 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
         server: args.server.clone(),
         overwrite: args.overwrite,
         strict: args.strict,
+        tools: args.tools,
+        seed: args.seed,
+        extras: args.extras.given(),
         ..ImportOptions::default()
     };
     let report = if args.format == mcp::NAME {
@@ -33,10 +36,11 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
         if let Some(flag) = args.live.given() {
             return Err(expected(Exit::Usage, format!("{flag} belongs to `import {}`", mcp::NAME)));
         }
-        let Some(source) = &args.source else {
-            return Err(expected(Exit::Usage, "name the file or folder to read"));
+        let report = match &args.source {
+            Some(source) => importer.import(source, &args.out, &options),
+            None => importer.generate(&args.out, &options),
         };
-        importer.import(source, &args.out, &options).map_err(failed)?
+        report.map_err(failed)?
     };
     print_out(&format!("{}: {report}\n", args.out.display()))?;
     Ok(Exit::Ok)
@@ -46,6 +50,9 @@ fn failed(error: ImportError) -> anyhow::Error {
     let exit = match error {
         ImportError::UnknownImporter { .. }
         | ImportError::UnfitOption { .. }
+        | ImportError::ForeignOption { .. }
+        | ImportError::SourceMissing { .. }
+        | ImportError::SourceUnused { .. }
         | ImportError::TargetExists { .. }
         | ImportError::TargetForeign { .. }
         | ImportError::Unwritable { .. } => Exit::Usage,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use datasets::import::{Extra, Importer};
 use harness::registry::Registry;
 use harness::run::dir::StoredRun;
 use harness::text::plain;
@@ -23,9 +24,8 @@ pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
             ]
         }
         ListWhat::Importers => {
-            let files = datasets::import::ALL.iter().map(|importer| (importer.name, importer.reads));
-            let live = [(datasets::import::mcp::NAME, datasets::import::mcp::READS)];
-            files.chain(live).map(|(name, reads)| format!("{name:<14} {reads}")).collect()
+            let live = format!("{:<20} {}", datasets::import::mcp::NAME, datasets::import::mcp::READS);
+            datasets::import::ALL.iter().flat_map(importer).chain([live]).collect()
         }
         ListWhat::Datasets => {
             let dir = args.dir.clone().unwrap_or_else(|| "datasets/data".into());
@@ -53,6 +53,12 @@ fn strategies(registry: &Registry) -> Vec<String> {
         }
     }
     lines
+}
+
+fn importer(importer: &Importer) -> Vec<String> {
+    let extra = |extra: Extra| format!("{:<20}   --{}: {}", "", extra.as_str(), extra.about());
+    let line = format!("{:<20} {}", importer.name, importer.reads);
+    [line].into_iter().chain(importer.extras().map(extra)).collect()
 }
 
 fn dataset(path: &Path) -> String {

@@ -5,6 +5,7 @@
 mod architecture;
 mod docs;
 mod errors;
+mod import;
 mod kill;
 mod lint;
 mod mcp;
@@ -13,3 +14,4 @@ mod public_data;
 mod run;
 mod server;
 mod support;
+mod synth;

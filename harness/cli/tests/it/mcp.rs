@@ -286,7 +286,8 @@ fn one_server_needs_no_file() {
     let (code, out, err) = run(&["--url", &server.url, "-o", "b"]);
     assert_eq!((code, dir.path().join("b/tools/mcp.jsonl").exists()), (0, true), "{out}{err}");
     for (args, part) in [
-        (&["-o", "c"][..], "required"),
+        (&["-o", "c"][..], "name a file, or --command, or --url"),
+        (&["--command", "x", "--seed", "3", "-o", "c"], "option seed does not apply to importer mcp"),
         (&["--command", "a 'b", "-o", "c"], "quotes closed"),
         (&["--command", "", "-o", "c"], "expected a program"),
         (&["--url", "ftp://x", "-o", "c"], "http:// or https://"),

@@ -56,3 +56,28 @@ fn bm25_on_raw_toolret_agrees_with_bm25s() {
         assert!((found - published).abs() <= 0.005, "{set}: NDCG@10 {found}, published {published}");
     }
 }
+
+/// R@5 and NDCG@10 of that BM25 over whole public sets, every nested argument indexed, as they were published with the sets.
+#[test]
+fn bm25_on_imported_sets_agrees_with_their_published_figures() {
+    let Some(data) = data() else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let sets: [(&str, &str, &[&str], f64, f64); 4] = [
+        ("bfcl", "bfcl_pooled", &["--pooled"], 0.793, 0.722),
+        ("seal-tools", "seal_tools", &[], 0.830, 0.874),
+        ("toolret", "toolret_apigen", &[], 0.798, 0.758),
+        ("toolret", "toolret_gorilla_hf", &[], 0.264, 0.212),
+    ];
+    for (importer, set, options, recall, ndcg) in sets {
+        let source = data.join("public").join(set).display().to_string();
+        run_ok(dir.path(), &[&["import", importer, &source, "-o", set], options].concat());
+        run_ok(dir.path(), &["run", "-d", set, "-s", "bm25", "--out", &format!("run-{set}")]);
+        let summary = dir.path().join(format!("run-{set}/report/summary.json"));
+        let summary: serde_json::Value = serde_json::from_slice(&std::fs::read(summary).unwrap()).unwrap();
+        let means = &summary["sizes"][0]["rows"][0]["retrieval"]["means"];
+        for (measure, published) in [("recall@5", recall), ("ndcg@10", ndcg)] {
+            let found = means[measure].as_f64().unwrap_or_else(|| panic!("{set}: no {measure} in {means}"));
+            assert!((found - published).abs() <= 0.005, "{set}: {measure} {found}, published {published}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Answers to `tools/list` of the Model Context Protocol, kept as files: a catalogue without queries.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::foreign::{Foreign, ForeignTool};
+use super::mcp_tool::{LeftOut, tool};
+use super::report::{Findings, Trouble};
+use super::{ImportError, Importer, Read, files, walk};
+use crate::problem::{clean, printable};
+
+const READS: &str = "a JSON file with the answer to tools/list (or its `result`, or the array of tools, or several answers \
+                     one after the other), or a folder of such files, one per server";
+
+pub(super) const IMPORTER: Importer =
+    Importer { name: "mcp-tools-list", reads: READS, server: "mcp", licence: "NOASSERTION", read: Read::Source(read) };
+
+fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
+    let mut foreign = Foreign::default();
+    let mut left_out = LeftOut::default();
+    if !source.is_dir() {
+        foreign.tools = list(source, None, &mut left_out, findings)?.ok_or_else(|| unrecognised(source))?;
+        left_out.list(findings);
+        return Ok(foreign);
+    }
+    let mut lists = 0;
+    for path in walk::files(source, READS, findings)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let list = match name.strip_suffix(".json") {
+            Some(stem) => list(&path, Some(server(stem)), &mut left_out, findings)?,
+            None => None,
+        };
+        match list {
+            Some(tools) => {
+                foreign.tools.extend(tools);
+                lists += 1;
+            }
+            None => findings.add(Trouble::FileLeftOut, &walk::relative(source, &path)),
+        }
+    }
+    left_out.list(findings);
+    if lists == 0 { Err(unrecognised(source)) } else { Ok(foreign) }
+}
+
+/// The server whose answer a file of that name holds.
+fn server(stem: &str) -> &str {
+    [".tools_list", ".tools-list", "_tools_list", ".tools"]
+        .iter()
+        .find_map(|ending| stem.strip_suffix(ending))
+        .filter(|server| !server.is_empty())
+        .unwrap_or(stem)
+}
+
+fn unrecognised(source: &Path) -> ImportError {
+    let reason = "it holds no list of tools".to_owned();
+    ImportError::Unreadable { path: printable(source), reason, expected: READS }
+}
+
+/// The tools of one file, or none if it is no list of tools.
+fn list(
+    path: &Path,
+    namespace: Option<&str>,
+    left_out: &mut LeftOut,
+    findings: &mut Findings,
+) -> Result<Option<Vec<ForeignTool>>, ImportError> {
+    let text = files::text(path, READS)?;
+    let mut tools = None;
+    let mut goes_on = false;
+    for value in serde_json::Deserializer::from_str(&text).into_iter() {
+        let value: Value = value.map_err(|error| ImportError::Unreadable {
+            path: printable(path),
+            reason: clean(&error.to_string()),
+            expected: READS,
+        })?;
+        let Some((entries, cursor)) = page(value) else { return Ok(None) };
+        goes_on = cursor;
+        let tools = tools.get_or_insert_with(Vec::new);
+        for entry in entries {
+            match tool(namespace, entry, left_out) {
+                Ok(tool) => tools.push(tool),
+                Err(reason) => files::unreadable(path, &format!("entry {}", tools.len()), reason, findings),
+            }
+        }
+    }
+    if goes_on {
+        findings.add(Trouble::OpenEndedList, &path.file_name().unwrap_or_default().to_string_lossy());
+    }
+    Ok(tools)
+}
+
+/// The entries of an answer, and whether it says that there are more.
+fn page(value: Value) -> Option<(Vec<Value>, bool)> {
+    match value {
+        Value::Array(entries) => Some((entries, false)),
+        Value::Object(mut answer) => match (answer.remove("result"), answer.remove("tools")) {
+            (Some(result @ Value::Object(_)), None) => page(result),
+            (_, Some(Value::Array(entries))) => {
+                let more = answer.get("nextCursor").is_some_and(|cursor| !cursor.is_null());
+                Some((entries, more))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use insta::assert_snapshot;
+    use proptest::prelude::*;
+
+    use super::super::tests::{import, mangled, survives};
+
+    pub(crate) const FILES: [(&str, &str); 3] = [
+        (
+            "lists/lamp.tools_list.json",
+            r#"{"jsonrpc": "2.0", "id": 1, "result": {"nextCursor": "p2", "tools": [
+ {"name": "dim", "title": "Dim", "description": "Dims a lamp.", "inputSchema": {"type": "object", "properties": {"title": {"type": "string"}}},
+  "annotations": {"readOnlyHint": false, "destructiveHint": null, "title": "Dim a lamp", "colourHint": true}, "outputSchema": {}, "_meta": {}}]}}
+{"tools": [{"name": "glow", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": "yes", "title": "Glow"}}], "nextCursor": "p3"}"#,
+        ),
+        (
+            "lists/radio.json",
+            r#"[{"name": "dim", "description": null, "inputSchema": []}, {"name": 1}, {"name": "tune"}, {"name": "tune", "description": "again"}]"#,
+        ),
+        ("lists/notes.json", r#"{"result": {"prompts": []}}"#),
+    ];
+
+    #[test]
+    fn a_folder_holds_one_server_per_file() {
+        let (report, dataset) = import("mcp-tools-list", &FILES, "lists");
+        assert_snapshot!(report, @r#"
+        servers 2, tools 4, queries 0 (no-tool 0), labels 0
+          1 × file that has no place in the format or is missing; not imported: "notes.json"
+          1 × entry that cannot be read; left out: "radio.json:entry 1: no text `name`"
+          1 × tool of the same name on the same server; the first is kept: "tune"
+          1 × parameters that are no object schema or nest too deep; an empty one stands in: "dim"
+          4 × key of a tool that has no place in the format; left out: "_meta × 1", "annotations.colourHint × 1", "annotations.readOnlyHint: no boolean × 1", "outputSchema × 1"
+          1 × list that says it goes on; what the source holds of it is imported: "lamp.tools_list.json"
+        "#);
+        let tools: Vec<_> = dataset.catalogue.tools.iter().map(|tool| tool.id.to_string()).collect();
+        assert_eq!(tools, ["lamp/dim", "lamp/glow", "radio/dim", "radio/tune"]);
+        let hints = &dataset.catalogue.tools[0].annotations;
+        assert_eq!((hints.title.as_deref(), hints.read_only_hint), (Some("Dim"), Some(false)));
+        assert_eq!(dataset.catalogue.tools[1].annotations.title.as_deref(), Some("Glow"));
+    }
+
+    #[test]
+    fn a_file_goes_on_the_chosen_server() {
+        let (report, dataset) = import("mcp-tools-list", &FILES, "lists/lamp.tools_list.json");
+        assert_eq!(report.tools, 2);
+        assert_eq!(dataset.catalogue.tools[0].id.to_string(), "mcp/dim");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+
+        #[test]
+        fn arbitrary_bytes_never_panic(change in mangled(&FILES)) {
+            survives("mcp-tools-list", &FILES, "lists", change);
+        }
+    }
+}
