@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn lists_in_groups_make_a_grid_too() {
-        let section = parse_strategy("bm25f:weights.name=[1,2]:weights.server=3:words.stem=[true,false]").unwrap();
+        let section = parse_strategy("bm25f:weights.name=[1,2]:words.stem=[true,false]").unwrap();
         let labels: Vec<_> = expand(&section).into_iter().map(|section| section.label.unwrap()).collect();
         assert_eq!(
             labels,
@@ -223,7 +223,7 @@ mod tests {
                 "bm25f weights.name=2 words.stem=false",
             ]
         );
-        assert_eq!(json!(expand(&section)[2].params["weights"]), json!({"name": 2, "server": 3}));
+        assert_eq!(json!(expand(&section)[2].params["weights"]), json!({"name": 2}));
     }
 
     #[test]
