@@ -364,6 +364,8 @@ proptest! {
     #[test]
     fn arbitrary_names_import(names in prop::collection::vec((any::<String>(), any::<Option<String>>(), any::<String>()), 1..5)) {
         let tools = names.iter().map(|(name, namespace, _)| serde_json::json!({"name": name, "namespace": namespace}));
+        // A source without any tool that fits is an error.
+        let tools = tools.chain([serde_json::json!({"name": "fit", "namespace": "a server of its own"})]);
         let queries = names.iter().map(|(name, _, text)| serde_json::json!({"id": text, "query": text, "relevant": [name]}));
         let files = [("tools.jsonl", lines(tools)), ("queries.jsonl", lines(queries))];
         let files = files.each_ref().map(|(name, content)| (*name, content.as_str()));
@@ -373,6 +375,6 @@ proptest! {
             .filter_map(|trouble| report.findings.get(trouble))
             .map(|finding| finding.count)
             .sum();
-        prop_assert_eq!(report.tools + listed, names.len());
+        prop_assert_eq!(report.tools + listed, names.len() + 1);
     }
 }
