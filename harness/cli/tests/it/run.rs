@@ -164,5 +164,5 @@ fn lists_and_help_read_as_documented() {
     insta::assert_snapshot!("strategies", run_ok(dir.path(), &["list", "strategies"]));
     insta::assert_snapshot!("help", run_ok(dir.path(), &["--help"]));
     let data = root().join("datasets/data").display().to_string();
-    assert!(run_ok(dir.path(), &["list", "datasets", "--dir", &data]).contains("182 tools"));
+    assert!(run_ok(dir.path(), &["list", "datasets", "--dir", &data]).contains("1400 tools"));
 }
