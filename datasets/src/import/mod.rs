@@ -130,13 +130,13 @@ pub enum ImportError {
     SourceUnused { importer: &'static str },
     #[error("option {option} does not apply to importer {importer}; it belongs to {owner}, {importer} has {own}")]
     ForeignOption { option: &'static str, importer: &'static str, owner: &'static str, own: String },
-    #[error("{path} exists; give another folder or allow overwriting")]
+    #[error("{path} exists; give another folder or `--overwrite`")]
     TargetExists { path: String },
     #[error("{path} holds no `dataset.toml`, so it is not replaced; give another folder")]
     TargetForeign { path: String },
     #[error("{path} cannot be written: {reason}; give a folder that can")]
     Unwritable { path: String, reason: String },
-    #[error("not everything could be mapped:{findings}\n  mend the source or import without `strict`")]
+    #[error("not everything could be mapped:{findings}\n  mend the source or import without `--strict`")]
     Strict { findings: Findings },
     #[error("the source holds no tool or skill that could be imported:{findings}\n  nothing was written")]
     NoTools { findings: Findings },

@@ -305,6 +305,13 @@ fn scaling_only(dataset: &Dataset, args: &RunArgs, experiment: &Experiment, size
 
 fn select_queries(dataset: &Dataset, split: &str, scaling_only: bool) -> anyhow::Result<Vec<Arc<Query>>> {
     let of_split = |query: &&Arc<Query>| split == "all" || query.split == split;
+    if dataset.queries.is_empty() {
+        let message = format!(
+            "dataset {} has no queries, so there is nothing to ask; write its queries.jsonl and qrels.jsonl (datasets/FORMAT.md)",
+            dataset.name
+        );
+        return Err(expected(Exit::Usage, message));
+    }
     let queries: Vec<_> = dataset.queries.iter().filter(of_split).cloned().collect();
     if queries.is_empty() {
         let known: std::collections::BTreeSet<_> = dataset.queries.iter().map(|query| query.split.as_str()).collect();
@@ -316,7 +323,8 @@ fn select_queries(dataset: &Dataset, split: &str, scaling_only: bool) -> anyhow:
     if queries.is_empty() {
         return Err(expected(
             Exit::Usage,
-            "the dataset marks no query as valid at every size; ask at one size with `-n all`, or use `--queries all`",
+            "the dataset marks no query as valid at every size; mark some with `\"scaling\": true`, ask at one size with `-n all`, or use \
+             `--queries all`",
         ));
     }
     Ok(queries)

@@ -144,7 +144,9 @@ pub fn report(args: &ReportArgs, labels: Labels) -> anyhow::Result<Exit> {
         let message = format!("{}: holds files that are no report; name an empty or a new folder", folder.display());
         return Err(expected(Exit::Usage, message));
     }
-    let files = args.out.clone().unwrap_or_else(|| args.run.join("report"));
+    // Scores by other labels must not stand where those of the run are looked for.
+    let folder = if *dataset.digest() == stored.manifest.dataset.digest { "report" } else { "rescored" };
+    let files = args.out.clone().unwrap_or_else(|| args.run.join(folder));
     print_report(&dataset, &stored, &subsets, args.format, &files)?;
     if let Some(path) = &args.cassette {
         write_cassette(&stored, path)?;
