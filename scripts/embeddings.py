@@ -26,7 +26,7 @@ FILES = {
 
 
 def folder():
-    return store.cache_root().parent / "embeddings" / "wordllama-0.4.0"
+    return store.cache_root().parent / "embeddings" / "l2-supercat-256"
 
 
 def fetch(target):

@@ -123,6 +123,11 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         Some(DistractorsArg::Confusable) => DistractorKind::Confusable,
         None => experiment.distractors.unwrap_or_default(),
     };
+    if distractors == DistractorKind::Confusable && !dataset.queries.iter().any(|query| query.scaling) {
+        let message = "nothing is confusable: distractors are chosen by likeness to the tools of scaling queries, and the dataset marks none; \
+                       mark some with `\"scaling\": true`, or use `--distractors random`";
+        return Err(expected(Exit::Usage, message));
+    }
     let subsets = Subsets::new(&dataset, distractors, seed);
     for size in &sizes {
         let subset = subsets.of(*size).or_exit(Exit::Usage)?;
@@ -234,6 +239,13 @@ fn strategies(
         return Err(expected(Exit::Usage, message));
     }
     let mut infos: Vec<StrategyInfo> = Vec::new();
+    if let Some(section) = sections.iter().find(|section| expand(section).is_empty()) {
+        let message = format!(
+            "strategy {:?}: a parameter is an empty list, so no variant is left; give it a value",
+            section.kind
+        );
+        return Err(expected(Exit::Usage, message));
+    }
     for section in sections.iter().flat_map(expand) {
         let strategy = make_strategy(registry, dataset, &section.kind, &section.params)?;
         let label = section.label.unwrap_or(section.kind);
@@ -355,7 +367,7 @@ fn estimates(
     // The gateway refuses prompts above this: estimate + 5 % + output must fit.
     let limit = profile
         .and_then(|profile| profile.context_tokens)
-        .map(|context| context.saturating_sub(u64::from(settings.max_output_tokens)) * 20 / 21);
+        .map(|context| (u128::from(context.saturating_sub(u64::from(settings.max_output_tokens))) * 20 / 21) as u64);
     let mut rows = Vec::new();
     for (size, _, queries) in &grid.sizes {
         let subset = subsets.of(*size as usize).unwrap_or_default();
@@ -407,7 +419,7 @@ fn loop_settings(args: &RunArgs, experiment: &Experiment, endpoint: Option<&Endp
 fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Result<Option<EndpointInfo>> {
     let empty = EndpointSection::default();
     let section = experiment.endpoint.as_ref().unwrap_or(&empty);
-    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let env = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let kind = args.endpoint.clone().or(section.kind.clone());
     let profile_path = args.profile.clone().or(section.profile.clone());
     let load_profile = |path: &PathBuf| Profile::load(path).or_exit(Exit::Usage);
@@ -573,7 +585,19 @@ pub fn strategies_of(
 /// Tools of the catalogue at each size of a stored plan.
 pub fn subsets_of(dataset: &Dataset, manifest: &Manifest) -> anyhow::Result<HashMap<u32, Vec<ToolId>>> {
     let subsets = Subsets::new(dataset, manifest.distractors, manifest.seed);
-    manifest.views.iter().map(|view| Ok((view.size, subsets.of(view.size as usize).or_exit(Exit::Dataset)?))).collect()
+    let cut = |view: &ViewInfo| {
+        let subset = subsets.of(view.size as usize).or_exit(Exit::Dataset)?;
+        if Digest::of_json(&subset) != view.digest {
+            let message = format!(
+                "the catalogue of {} tools that the run had is not the one that the dataset gives today: labels or texts that choose it \
+                 have changed; start a new run",
+                view.size
+            );
+            return Err(expected(Exit::Dataset, message));
+        }
+        Ok((view.size, subset))
+    };
+    manifest.views.iter().map(cut).collect()
 }
 
 /// Sampling of a stored plan.

@@ -39,14 +39,14 @@ pub struct DenseSettings {
 pub enum Model {
     /// 32,000 token vectors of 256 numbers, English for the most part.
     #[default]
-    #[serde(rename = "wordllama-l2-256")]
-    WordllamaL2x256,
+    #[serde(rename = "l2-supercat-256")]
+    L2Supercat256,
 }
 
 impl Model {
     fn embedder(self) -> Result<Arc<dyn Embedder>, StrategyError> {
         match self {
-            Self::WordllamaL2x256 => Ok(StaticVectors::wordllama()?),
+            Self::L2Supercat256 => Ok(StaticVectors::l2_supercat()?),
         }
     }
 }
@@ -126,12 +126,12 @@ const TOKENIZER_DIGEST: &str = "3642b1549c23f1ce58322e77edadadb5b02e299ec286b1cb
 
 impl StaticVectors {
     /// Read once per process.
-    fn wordllama() -> Result<Arc<Self>, StrategyError> {
+    fn l2_supercat() -> Result<Arc<Self>, StrategyError> {
         static LOADED: OnceLock<Arc<StaticVectors>> = OnceLock::new();
         if let Some(loaded) = LOADED.get() {
             return Ok(loaded.clone());
         }
-        let folder = folder("wordllama-0.4.0");
+        let folder = folder("l2-supercat-256");
         let weights = read(&folder.join(WEIGHTS), WEIGHTS_DIGEST)?;
         let tokenizer = read(&folder.join(TOKENIZER), TOKENIZER_DIGEST)?;
         Ok(LOADED.get_or_init(|| Arc::new(Self::new(&weights, &tokenizer).expect("the digests are right"))).clone())

@@ -5,7 +5,7 @@
 //! frequency, and that is the point of reproducing it.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -130,10 +130,15 @@ impl Scan {
         if words.is_empty() {
             return Vec::new();
         }
+        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+        for word in &words {
+            *counts.entry(word).or_default() += 1;
+        }
+        let worths = |word: &str| self.vocabulary.iter().map(|own| worth(own, word)).collect();
         let query = Query {
-            worths: words.iter().map(|word| self.vocabulary.iter().map(|other| worth(other, word)).collect()).collect(),
+            distinct: counts.into_iter().map(|(word, count)| (count, worths(word))).collect(),
+            words: words.len(),
             first: self.ids.get(words[0]).copied(),
-            words: &words,
             whole: &whole,
         };
         let namespace = namespace.map(normalise);
@@ -161,10 +166,10 @@ impl Scan {
 
 struct Query<'q> {
     whole: &'q str,
-    /// In their order, with repetitions.
-    words: &'q [&'q str],
-    /// Per word of the query what it is worth against every word of the vocabulary.
-    worths: Vec<Vec<u8>>,
+    /// With repetitions.
+    words: usize,
+    /// Per distinct word how often it occurs and what it is worth against every word of the vocabulary.
+    distinct: Vec<(u32, Vec<u8>)>,
     /// The place of the first word in the vocabulary.
     first: Option<usize>,
 }
@@ -178,23 +183,23 @@ impl Entry {
             (&self.description, DESCRIPTION),
         ];
         let mut score = 0.0;
-        let mut matched: BTreeSet<&str> = BTreeSet::new();
+        let mut matched: BTreeSet<usize> = BTreeSet::new();
         let mut phrase_found = false;
         for (field, weight) in fields {
             let phrase = phrase(&field.whole, query.whole);
             phrase_found |= phrase > 0.0;
             score += phrase * weight;
-            for (word, worths) in query.words.iter().zip(&query.worths) {
+            for (word, (count, worths)) in query.distinct.iter().enumerate() {
                 let worth = field.words.iter().map(|&own| worths[own]).max().unwrap_or(0);
                 if worth > 0 {
-                    score += f64::from(worth) * weight;
+                    score += f64::from(*count) * f64::from(worth) * weight;
                     matched.insert(word);
                 }
             }
         }
         // Repeated words count below the line only: "list list" covers a half.
-        let coverage = matched.len() as f64 / query.words.len() as f64;
-        let least = if query.words.len() <= STRICT_WORDS { 1.0 } else { COVERAGE };
+        let coverage = matched.len() as f64 / query.words as f64;
+        let least = if query.words <= STRICT_WORDS { 1.0 } else { COVERAGE };
         if matched.is_empty() || (coverage < least && !phrase_found) {
             return None;
         }

@@ -95,6 +95,15 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
         );
         return Err(expected(Exit::GateInconclusive, message));
     }
+    let scored = |values: &[Option<f64>]| values.iter().map(Option::is_some).collect::<Vec<_>>();
+    let other = current.values.iter().find(|(key, values)| scored(values) != scored(&committed.values[*key]));
+    if let Some((key, _)) = other {
+        let message = format!(
+            "{}: {key:?} has values there and none here, or the reverse; write it anew",
+            args.baseline.display()
+        );
+        return Err(expected(Exit::GateInconclusive, message));
+    }
     let (exit, text) = compare(&committed, &current, args.exact);
     print_out(&text)?;
     Ok(exit)
@@ -147,12 +156,16 @@ fn read(path: &Path) -> anyhow::Result<Baseline> {
     let baseline: Baseline = serde_json::from_str(&text).map_err(|error| {
         expected(Exit::GateInconclusive, format!("{shown}:{}:{}: {error}", error.line(), error.column()))
     })?;
+    if baseline.measures != MEASURES {
+        let message = format!("{shown}: its measures are not {}; write it anew", MEASURES.join(", "));
+        return Err(expected(Exit::GateInconclusive, message));
+    }
     if let Some((key, _)) = baseline.values.iter().find(|(_, values)| values.len() != baseline.measures.len()) {
         let message = format!("{shown}: {key:?} has another number of values than there are measures; write it anew");
         return Err(expected(Exit::GateInconclusive, message));
     }
-    if baseline.version > VERSION {
-        let message = format!("{shown}: version {} is newer than {VERSION}; use a newer toolgauge", baseline.version);
+    if baseline.version != VERSION {
+        let message = format!("{shown}: version {} is not {VERSION}; write it anew with --write", baseline.version);
         return Err(expected(Exit::GateInconclusive, message));
     }
     Ok(baseline)

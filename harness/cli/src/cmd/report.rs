@@ -16,6 +16,7 @@ use harness::run::dir::StoredRun;
 use harness::run::manifest::Manifest;
 use harness::run::plan::Job;
 use harness::store::responses::ResponseStore;
+use harness::text::plain;
 use reports::{Input, PlannedQuery, Style, markdown, summarise, terminal, write_all};
 
 use crate::args::{Format, ReportArgs};
@@ -137,7 +138,7 @@ pub fn report(args: &ReportArgs, labels: Labels) -> anyhow::Result<Exit> {
     let stored = StoredRun::read(&args.run).or_exit(Exit::Usage)?;
     let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), labels == Labels::AsRun)?;
     if labels == Labels::AsTheyAreNow && *dataset.digest() != stored.manifest.dataset.digest {
-        eprintln!("the dataset has changed since the run; these scores go by revision {}", dataset.revision);
+        eprintln!("the dataset has changed since the run; these scores go by revision {}", plain(&dataset.revision));
     }
     let subsets = subsets_of(&dataset, &stored.manifest)?;
     if let Some(folder) = args.out.as_deref().filter(|folder| holds_something_else(folder)) {

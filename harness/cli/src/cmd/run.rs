@@ -340,7 +340,11 @@ fn print_plan(planned: &Planned) {
     let sampled = if selection.sampled { format!(", a random subset of {}", selection.of) } else { String::new() };
     eprintln!(
         "plan: {} {} · split {} · {} queries{sampled} · {} episodes",
-        manifest.dataset.name, manifest.dataset.revision, selection.split, selection.queries, manifest.jobs
+        plain(&manifest.dataset.name),
+        plain(&manifest.dataset.revision),
+        plain(&selection.split),
+        selection.queries,
+        manifest.jobs
     );
     for (size, asked) in &planned.asked {
         if *asked < selection.queries {

@@ -306,7 +306,7 @@ fn numbers_that_plan_nothing_or_fit_no_file_are_refused_first() {
         (&["-s", "bm25:k1=-5"], "expected 0 to 100"),
         (&["-s", "bm25:k1=1e308"], "expected 0 to 100"),
         (&["-s", "bm25-llm:k=0", "--endpoint", "scripted:silent"], "expected at least 1"),
-        (&["-s", "bm25-llm:k=[]", "--endpoint", "scripted:silent"], "nothing is planned"),
+        (&["-s", "bm25-llm:k=[]", "--endpoint", "scripted:silent"], "is an empty list"),
         (&["-c", "nan.toml", "-s", "bm25"], "temperature NaN"),
         (&["-c", "turns.toml", "-s", "bm25"], "max_turns is 0"),
     ];

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::server::{Answer, Server, model};
-use crate::support::{atlas, episodes, outcome, root, run, run_ok, toolgauge};
+use crate::support::{atlas, atlas_copy, episodes, outcome, root, run, run_ok, toolgauge};
 
 fn scripted<'a>(atlas: &'a str, out: &'a str) -> Vec<&'a str> {
     vec![
@@ -140,8 +140,59 @@ fn the_gate_passes_fails_and_refuses() {
     bm25("bm25:k1=1.5", "b");
     let (code, _, err) = run(dir.path(), &["gate", "b", "--baseline", "base.json"]);
     assert_eq!(code, 7, "{err}");
+    assert!(err.contains("they differ in: strategies"), "{err}");
     let (code, _, err) = run(dir.path(), &["gate", "a", "--baseline", "none.json"]);
     assert_eq!(code, 7, "{err}");
+    // Baselines that promise nothing decide nothing.
+    for (from, to) in [
+        (r#""recall@5","complete@5""#, r#""complete@5","recall@5""#),
+        (line, &line.replace("[0.0,0.0,", "[null,null,")),
+        (r#""version": 2"#, r#""version": 1"#),
+    ] {
+        assert!(text.contains(from), "{from}");
+        std::fs::write(dir.path().join("odd.json"), text.replace(from, to)).unwrap();
+        let (code, _, err) = run(dir.path(), &["gate", "a", "--baseline", "odd.json"]);
+        assert_eq!(code, 7, "{to}: {err}");
+    }
+}
+
+#[test]
+fn scores_by_other_labels_stand_apart_and_never_on_another_catalogue() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = atlas_copy(dir.path());
+    run_ok(dir.path(), &["run", "-d", "atlas", "-s", "bm25", "-n", "50", "--out", "a"]);
+    let path = dir.path().join("a/report/summary.json");
+    let before = std::fs::read(&path).unwrap();
+    let labels = std::fs::read_to_string(copy.join("qrels.jsonl")).unwrap();
+    let scaling = std::fs::read_to_string(copy.join("queries.jsonl")).unwrap();
+    let scaling = scaling.lines().find(|line| line.contains(r#""scaling": true"#)).unwrap();
+    let query = scaling.split('"').nth(3).unwrap();
+    // A helper more changes scores at most.
+    let helper = format!(
+        "{{\"query\": \"{query}\", \"group\": 0, \"tool\": \"stripe/stripe_get_balance\", \"relevance\": 1}}\n"
+    );
+    std::fs::write(copy.join("qrels.jsonl"), labels.clone() + &helper).unwrap();
+    run_ok(dir.path(), &["rescore", "a"]);
+    assert_eq!(std::fs::read(&path).unwrap(), before, "the report of the run is as it was");
+    assert!(dir.path().join("a/rescored/summary.json").is_file());
+    // A tool that is right for a scaling query is in every catalogue: the run had another one.
+    std::fs::write(copy.join("qrels.jsonl"), labels + &helper.replace(": 1}", ": 2}")).unwrap();
+    let (code, _, err) = run(dir.path(), &["rescore", "a"]);
+    assert_eq!(code, 3, "{err}");
+    assert!(err.contains("start a new run"), "{err}");
+}
+
+#[test]
+fn nothing_is_confusable_without_scaling_queries() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = atlas_copy(dir.path());
+    let queries = std::fs::read_to_string(copy.join("queries.jsonl")).unwrap();
+    std::fs::write(copy.join("queries.jsonl"), queries.replace(r#""scaling": true"#, r#""scaling": false"#)).unwrap();
+    let args = ["run", "-d", "atlas", "-s", "bm25", "-n", "100", "--queries", "all", "--distractors"];
+    let (code, _, err) = run(dir.path(), &[&args[..], &["confusable", "--out", "a"]].concat());
+    assert_eq!(code, 2, "{err}");
+    assert!(err.contains("nothing is confusable"), "{err}");
+    run_ok(dir.path(), &[&args[..], &["random", "--out", "b"]].concat());
 }
 
 #[test]

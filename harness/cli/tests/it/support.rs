@@ -11,8 +11,9 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
+/// The first slice of atlas, kept beside the run that was made with it: small, and it does not change.
 pub(crate) fn atlas() -> PathBuf {
-    root().join("datasets/data/atlas")
+    root().join("reports/published/2026-11-30-local-1.5b/dataset")
 }
 
 /// The binary in a folder of its own, without the caller's endpoint settings.
