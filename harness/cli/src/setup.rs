@@ -118,16 +118,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let selection = QuerySelection { split, scaling_only, queries: queries.len(), of: candidates.len(), sampled };
     let mut grid_sizes = Vec::new();
     let mut views = Vec::new();
-    let distractors = match args.distractors {
-        Some(DistractorsArg::Random) => DistractorKind::Random,
-        Some(DistractorsArg::Confusable) => DistractorKind::Confusable,
-        None => experiment.distractors.unwrap_or_default(),
-    };
-    if distractors == DistractorKind::Confusable && !dataset.queries.iter().any(|query| query.scaling) {
-        let message = "nothing is confusable: distractors are chosen by likeness to the tools of scaling queries, and the dataset marks none; \
-                       mark some with `\"scaling\": true`, or use `--distractors random`";
-        return Err(expected(Exit::Usage, message));
-    }
+    let distractors = distractors(&dataset, args, &experiment)?;
     let subsets = Subsets::new(&dataset, distractors, seed);
     for size in &sizes {
         let subset = subsets.of(*size).or_exit(Exit::Usage)?;
@@ -183,6 +174,21 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         finish: None,
     };
     Ok(Planned { dataset, manifest, jobs, estimates, asked })
+}
+
+/// How distractors are to be drawn, if they can be.
+fn distractors(dataset: &Dataset, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<DistractorKind> {
+    let distractors = match args.distractors {
+        Some(DistractorsArg::Random) => DistractorKind::Random,
+        Some(DistractorsArg::Confusable) => DistractorKind::Confusable,
+        None => experiment.distractors.unwrap_or_default(),
+    };
+    if distractors == DistractorKind::Confusable && !dataset.queries.iter().any(|query| query.scaling) {
+        let message = "nothing is confusable: distractors are chosen by likeness to the tools of scaling queries, and the dataset marks none; \
+                       mark some with `\"scaling\": true`, or use `--distractors random`";
+        return Err(expected(Exit::Usage, message));
+    }
+    Ok(distractors)
 }
 
 /// Numbers that would plan nothing, everything, or what no file can hold.

@@ -95,8 +95,8 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
         );
         return Err(expected(Exit::GateInconclusive, message));
     }
-    let scored = |values: &[Option<f64>]| values.iter().map(Option::is_some).collect::<Vec<_>>();
-    let other = current.values.iter().find(|(key, values)| scored(values) != scored(&committed.values[*key]));
+    let has_value = |values: &[Option<f64>]| values.iter().map(Option::is_some).collect::<Vec<_>>();
+    let other = current.values.iter().find(|(key, values)| has_value(values) != has_value(&committed.values[*key]));
     if let Some((key, _)) = other {
         let message = format!(
             "{}: {key:?} has values there and none here, or the reverse; write it anew",
