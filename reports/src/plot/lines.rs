@@ -5,9 +5,9 @@ use super::scale::spread;
 use super::{Chart, Point, Series};
 use crate::format::grouped;
 
-const SMALL: f64 = 11.0;
-const LABEL: f64 = 12.0;
-const EDGE: f64 = 20.0;
+pub(super) const SMALL: f64 = 11.0;
+pub(super) const LABEL: f64 = 12.0;
+pub(super) const EDGE: f64 = 20.0;
 
 /// Where things lie.
 struct Frame {

@@ -6,15 +6,11 @@
 use harness::dataset::Kind;
 
 use super::canvas::{AXIS, Canvas, Failed, GRID, HEIGHT, INK, SOFT, Side, WIDTH, color, fitted, text_width};
-use super::lines::HEAD;
+use super::lines::{EDGE, HEAD, LABEL, SMALL};
 use super::scale::{Scale, spread};
 use crate::escape::visible;
 use crate::format::{grouped, percent};
 use crate::summary::{SizeSummary, Summary};
-
-const SMALL: f64 = 11.0;
-const LABEL: f64 = 12.0;
-const EDGE: f64 = 20.0;
 
 /// One strategy at the ends of the axis.
 struct Line {

@@ -138,3 +138,13 @@ fn shared(text: &str, name: &str) -> f64 {
     let name = words(name);
     name.intersection(&text).count() as f64 / name.len().max(1) as f64
 }
+
+/// Whatever the linter finds is explained in `lint.toml`, and the card counts what is pushy on purpose.
+#[test]
+fn lint_finds_nothing_that_is_not_explained() {
+    let linted = datasets::lint::lint(&super::folder(), None).expect("atlas can be looked at");
+    let left: Vec<_> = linted.findings.iter().map(|finding| (finding.rule.id, &finding.subject)).collect();
+    assert!(left.is_empty() && !linted.incomplete, "{left:?}");
+    let pushy = linted.accepted.iter().filter(|accepted| accepted.finding.rule.id == "TG206").count();
+    card_says(&format!("({pushy} descriptions tell the model what to do)"));
+}
