@@ -4,6 +4,7 @@
 //! does not raise a problem in every line that refers to it. Blank lines are allowed, as are a byte order mark and CRLF.
 
 mod catalogue;
+mod part;
 mod queries;
 mod source;
 
@@ -19,8 +20,9 @@ use crate::problem::{Position, Problem, Problems, characters, has_hidden, printa
 use crate::scale;
 use crate::wire::{FORMAT, Manifest};
 pub(crate) use catalogue::{list, skill_fault, takes};
+pub(crate) use part::column;
 use source::{Row, Source, explain};
-pub(crate) use source::{column, read_bytes};
+pub(crate) use source::{parse_line, read_bytes};
 
 /// Longest identifier, in characters.
 pub const MAX_ID: usize = 200;
@@ -134,7 +136,7 @@ impl Checker {
     /// Whether a text can be an identifier.
     fn id<T>(&mut self, row: &Row<T>, key: &str, text: &str) -> bool {
         let Some(fault) = id_fault(text) else { return true };
-        let problem = row.problem(key, &format!("`{key}` {} {fault}", quote(text)));
+        let problem = row.problem(&[key], &format!("`{key}` {} {fault}", quote(text)));
         self.report(problem.expected(&format!("1 to {MAX_ID} printable characters")));
         false
     }
@@ -142,15 +144,21 @@ impl Checker {
     /// Whether a text that a person or model reads says anything.
     fn text<T>(&mut self, row: &Row<T>, key: &str, text: &str) {
         if text.trim().is_empty() {
-            self.report(row.problem(key, &format!("`{key}` is blank")).expected("some text"));
+            self.report(row.problem(&[key], &format!("`{key}` is blank")).expected("some text"));
         }
     }
 
-    /// Whether `id` is new among the `seen`, which map to the line of their first use.
-    fn unique<T>(&mut self, row: &Row<T>, what: &str, id: &str, seen: &mut HashMap<String, usize>) -> bool {
+    /// Whether `id`, the value of the key, is new among the `seen`, which map to the line of their first use.
+    fn unique<T>(
+        &mut self,
+        row: &Row<T>,
+        (key, what): (&str, &str),
+        id: &str,
+        seen: &mut HashMap<String, usize>,
+    ) -> bool {
         if let Some(first) = seen.get(id) {
             let message = format!("{what} {} occurs twice, first on line {first}", quote(id));
-            self.report(row.problem(id, &message).expected("each one once"));
+            self.report(row.problem(&[key, id], &message).expected("each one once"));
             return false;
         }
         seen.insert(id.to_owned(), row.line);

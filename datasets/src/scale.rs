@@ -1,13 +1,14 @@
-//! Nested catalogue sizes: 150 ⊂ 500 ⊂ 1,000 ⊂ …
+//! Nested catalogue sizes, 150 ⊂ 500 ⊂ 1,000 ⊂ …, and nested sets of skills.
 //!
 //! One seeded permutation of the catalogue serves every size, so sizes nest by construction and a larger catalogue only
 //! adds distractors. Core tools come first in it, then the tools that do the job of a scaling query, then the distractors; a size
 //! that holds the first two therefore holds every scaling query.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
+use harness::catalogue::{Actor, View, ViewSkill};
 use harness::dataset::{Dataset, Query, RELEVANCE_COVERS};
-use harness::ids::{QueryId, ToolId};
+use harness::ids::{ActorId, QueryId, ToolId};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -23,10 +24,11 @@ pub enum Distractors<'t> {
 
 /// No catalogue of that size can be cut.
 #[derive(Debug, thiserror::Error)]
-#[error("dataset {dataset} has {tools} tools, so it has no catalogue of {size}: expected a size from 1 to {tools}")]
+#[error("dataset {dataset} has {of} {what}, so it has no catalogue of {size}: expected a size from 1 to {of}")]
 pub struct ScaleError {
     dataset: String,
-    tools: usize,
+    what: &'static str,
+    of: usize,
     size: usize,
 }
 
@@ -42,7 +44,7 @@ pub fn nested(
 ) -> Result<Vec<ToolId>, ScaleError> {
     let tools = &dataset.catalogue.tools;
     if size == 0 || size > tools.len() {
-        return Err(ScaleError { dataset: dataset.name.clone(), tools: tools.len(), size });
+        return Err(ScaleError { dataset: dataset.name.clone(), what: "tools", of: tools.len(), size });
     }
     let anchored = anchored(dataset);
     let (mut core, mut named, mut rest) = (Vec::new(), Vec::new(), Vec::new());
@@ -66,6 +68,53 @@ pub fn nested(
     let mut drawn: Vec<_> = core.into_iter().chain(named).chain(rest).take(size).collect();
     drawn.sort_unstable();
     Ok(drawn.into_iter().map(|position| tools[position].id.clone()).collect())
+}
+
+/// The names of `size` skills of those that the actor `all` has at a catalogue, 1 to all: 25 ⊂ 50 ⊂ 100 ⊂ …
+///
+/// First the skills that between them hold what does the job of the scaling queries, each time the one that adds most such
+/// tools; then the others in a seeded order. So a small set already answers many queries, and a larger one mostly adds
+/// distractors. [`held`] says which queries a set answers.
+pub fn nested_skills(dataset: &Dataset, view: &View, size: usize, seed: u64) -> Result<BTreeSet<String>, ScaleError> {
+    let of = view.skills().len();
+    if size == 0 || size > of {
+        return Err(ScaleError { dataset: dataset.name.clone(), what: "skills", of, size });
+    }
+    let mut missing = anchored(dataset);
+    missing.retain(|tool| view.get(tool).is_some_and(|tool| !tool.core));
+    let mut rest: Vec<_> = view.skills().iter().collect();
+    rest.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
+    let mut drawn = BTreeSet::new();
+    while drawn.len() < size {
+        let adds = |skill: &ViewSkill| skill.tools.iter().filter(|tool| missing.contains(tool)).count();
+        // Of equals the first: `max_by_key` gives the last.
+        let best =
+            (0..rest.len()).rev().max_by_key(|&place| adds(rest[place])).expect("fewer are drawn than there are");
+        let skill = rest.remove(best);
+        for tool in &skill.tools {
+            missing.remove(tool);
+        }
+        drawn.insert(skill.name.clone());
+    }
+    Ok(drawn)
+}
+
+/// The queries whose tools the core or some of these skills hold, as far as the actor who asks sees them. No-tool queries
+/// need none.
+pub fn held(dataset: &Dataset, skills: &BTreeSet<String>) -> BTreeSet<QueryId> {
+    let mut by_actor: HashMap<&ActorId, HashSet<&ToolId>> = HashMap::new();
+    let everyone = Actor::all();
+    let valid = dataset.queries.iter().filter(|query| {
+        let tools = by_actor.entry(&query.actor).or_insert_with(|| {
+            let actor = dataset.actor(&query.actor).unwrap_or(&everyone);
+            let core = dataset.catalogue.tools.iter().filter(|tool| tool.core).map(|tool| &tool.id);
+            let seen =
+                dataset.catalogue.skills.iter().filter(|skill| skills.contains(&skill.name) && actor.sees(skill));
+            core.chain(seen.flat_map(|skill| &skill.allowed_tools)).collect()
+        });
+        dataset.qrels.of(&query.id).groups().iter().all(|group| group.iter().any(|tool| tools.contains(tool)))
+    });
+    valid.map(|query| query.id.clone()).collect()
 }
 
 /// The queries that mean the same in a catalogue of `subset` as in the whole one, in the order of the dataset: every tool
@@ -96,6 +145,7 @@ pub fn anchored(dataset: &Dataset) -> HashSet<&ToolId> {
 
 #[cfg(test)]
 mod tests {
+    use harness::catalogue::Subset;
     use proptest::prelude::*;
 
     use super::*;
@@ -177,7 +227,84 @@ mod tests {
         assert_eq!(valid(&["t001", "t002"]), "late none some");
     }
 
+    /// Five skills, of which `pair` and `late` between them hold what scaling queries need.
+    fn skilled() -> Dataset {
+        const SKILLS: &str = r#"
+{"name": "empty", "description": "d", "allowed-tools": ["s/t003"], "tier": "pinned", "body": ""}
+{"name": "half", "description": "d", "allowed-tools": ["s/t017"], "tier": "pinned", "body": ""}
+{"name": "mine", "description": "d", "allowed-tools": ["s/t017", "s/t018", "s/t004"], "tier": "personal:ana", "body": ""}
+{"name": "pair", "description": "d", "allowed-tools": ["s/t004", "s/t017", "s/t018"], "tier": "role:a", "body": ""}
+{"name": "late", "description": "d", "allowed-tools": ["s/t001"], "tier": "pinned", "body": ""}
+"#;
+        const QUERIES: &str = r#"
+{"query": "core", "intent": "a", "text": "t", "kind": "direct", "split": "test", "scaling": true}
+{"query": "both", "intent": "b", "text": "t", "kind": "multi", "split": "test", "scaling": true}
+{"query": "late", "intent": "c", "text": "t", "kind": "direct", "split": "test"}
+{"query": "hers", "intent": "d", "text": "t", "kind": "direct", "split": "test", "actor": "ana"}
+{"query": "none", "intent": "e", "text": "t", "kind": "no_tool", "split": "test"}
+"#;
+        const QRELS: &str = r#"
+{"query": "core", "group": 0, "tool": "s/t000", "relevance": 3}
+{"query": "both", "group": 0, "tool": "s/t017", "relevance": 3}
+{"query": "both", "group": 1, "tool": "s/t018", "relevance": 2}
+{"query": "late", "group": 0, "tool": "s/t001", "relevance": 3}
+{"query": "hers", "group": 0, "tool": "s/t004", "relevance": 3}
+"#;
+        const ACTORS: &str = r#"
+{"actor": "all", "roles": [], "grants": ["*"]}
+{"actor": "ana", "roles": [], "grants": ["*"]}
+"#;
+        testing::skilled(20, QUERIES, QRELS, SKILLS, ACTORS)
+    }
+
+    fn drawn(data: &Dataset, size: usize, seed: u64) -> Result<BTreeSet<String>, ScaleError> {
+        let view = Subset::whole(&data.catalogue).view(&Actor::all(), None, None);
+        nested_skills(data, &view, size, seed)
+    }
+
+    #[test]
+    fn few_skills_hold_what_scaling_queries_need() {
+        let data = skilled();
+        for seed in 0..20 {
+            assert_eq!(drawn(&data, 1, seed).unwrap(), BTreeSet::from(["pair".to_owned()]), "seed {seed}");
+        }
+        let second: BTreeSet<String> = (0..20).flat_map(|seed| drawn(&data, 2, seed).unwrap()).collect();
+        assert_eq!(second.len(), 4, "{second:?}");
+        let text = drawn(&data, 5, 1).unwrap_err().to_string();
+        let expected = "dataset small has 4 skills, so it has no catalogue of 5: expected a size from 1 to 4";
+        assert_eq!(text, expected, "what only ana has is no choice of everybody");
+    }
+
+    #[test]
+    fn queries_are_held_by_the_skills_that_their_actor_sees() {
+        let data = skilled();
+        let of = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            let held = held(&data, &names);
+            data.queries
+                .iter()
+                .map(|query| query.id.as_str())
+                .filter(|id| held.contains(&QueryId::new(id)))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        assert_eq!(of(&[]), "core none");
+        assert_eq!(of(&["half"]), "core none");
+        assert_eq!(of(&["pair"]), "core both none", "ana does not have the role");
+        assert_eq!(of(&["mine", "late"]), "core late hers none", "all is not ana");
+    }
+
     proptest! {
+        #[test]
+        fn sets_of_skills_nest(small in 1_usize..=4, more in 0_usize..=3, seed: u64) {
+            let data = skilled();
+            let large = (small + more).min(4);
+            let (few, many) = (drawn(&data, small, seed).unwrap(), drawn(&data, large, seed).unwrap());
+            prop_assert_eq!((few.len(), many.len()), (small, large));
+            prop_assert!(few.is_subset(&many));
+            prop_assert!(held(&data, &few).is_subset(&held(&data, &many)));
+        }
+
         #[test]
         fn sizes_nest_and_keep_scaling_queries(small in 3_usize..=20, more in 0_usize..=17, seed: u64) {
             let data = data();

@@ -112,12 +112,19 @@ pub(crate) fn many_tools(count: usize) -> String {
 
 /// A valid dataset of [`many_tools`] of the server `s`, with the queries and labels given.
 pub(crate) fn dataset(tools: usize, queries: &str, qrels: &str) -> Dataset {
+    skilled(tools, queries, qrels, "", r#"{"actor": "all", "roles": [], "grants": ["*"]}"#)
+}
+
+/// The same with skills and actors.
+pub(crate) fn skilled(tools: usize, queries: &str, qrels: &str, skills: &str, actors: &str) -> Dataset {
     let server = r#"{"server": "s", "title": "S", "description": "s"}"#;
     let tools = many_tools(tools);
     let dir = folder(&[
         ("dataset.toml", MANIFEST),
         ("servers.jsonl", server),
         ("tools/s.jsonl", &tools),
+        ("skills.jsonl", skills),
+        ("actors.jsonl", actors),
         ("queries.jsonl", queries),
         ("qrels.jsonl", qrels),
     ]);

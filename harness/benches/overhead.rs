@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use futures::future::BoxFuture;
-use harness::catalogue::{Actor, Annotations, Catalogue, Tool, View};
+use harness::catalogue::{Actor, Annotations, Catalogue, Subset, Tool, View};
 use harness::context::EpisodeCx;
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, DatasetParts, Kind, Qrels, Query};
@@ -103,7 +103,6 @@ fn dataset() -> Dataset {
 fn overhead(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime starts");
     let dataset = dataset();
-    let subset: Vec<ToolId> = dataset.catalogue.tools.iter().map(|tool| tool.id.clone()).collect();
     let jobs: Vec<Job> = (0..EPISODES)
         .map(|n| Job {
             key: JobKey::new(&format!("job{n}")),
@@ -133,7 +132,7 @@ fn overhead(criterion: &mut Criterion) {
             });
             let work = Work {
                 dataset: &dataset,
-                subsets: HashMap::from([(150, subset.clone())]),
+                subsets: HashMap::from([(150, Subset::whole(&dataset.catalogue))]),
                 strategies: HashMap::from([("first-five".to_owned(), Box::new(FirstFive) as Box<dyn Strategy>)]),
                 gateway: &gateway,
                 settings: LoopSettings {

@@ -185,6 +185,43 @@ impl Catalogue {
     pub fn digest(&self) -> &Digest {
         &self.digest
     }
+
+    /// The same tools, and of the skills only those named.
+    #[must_use]
+    pub fn with_skills(&self, names: &BTreeSet<String>) -> Self {
+        let skills = self.skills.iter().filter(|skill| names.contains(&skill.name)).cloned().collect();
+        let Self { servers, tools, by_id, .. } = self;
+        let mut catalogue = Self {
+            servers: servers.clone(),
+            tools: tools.clone(),
+            skills,
+            by_id: by_id.clone(),
+            digest: Digest::of(b""),
+        };
+        catalogue.digest = Digest::of_json(&catalogue);
+        catalogue
+    }
+}
+
+/// What a run has at one of its sizes: some tools of a catalogue, with the catalogue's skills.
+#[derive(Clone, Debug)]
+pub struct Subset {
+    pub catalogue: Arc<Catalogue>,
+    /// In the order of the catalogue.
+    pub tools: Vec<ToolId>,
+}
+
+impl Subset {
+    /// Everything.
+    pub fn whole(catalogue: &Arc<Catalogue>) -> Self {
+        let tools = catalogue.tools.iter().map(|tool| tool.id.clone()).collect();
+        Self { catalogue: catalogue.clone(), tools }
+    }
+
+    /// The view of an actor: of these tools, or of a query's own candidates instead.
+    pub fn view(&self, actor: &Actor, candidates: Option<&[ToolId]>, order_seed: Option<u64>) -> View {
+        View::new(&self.catalogue, actor, candidates.unwrap_or(&self.tools), order_seed)
+    }
 }
 
 /// A skill as one actor sees it: only the tools that are in the view.
@@ -364,6 +401,17 @@ mod tests {
         assert_eq!(order(Some(7)), order(Some(7)));
         assert!((0..8).any(|seed| order(Some(seed)) != order(None)));
         assert!((0..8).all(|seed| order(Some(seed))[0] == "terminal"));
+    }
+
+    #[test]
+    fn a_catalogue_with_fewer_skills_is_another_one() {
+        let catalogue = catalogue();
+        let kept = BTreeSet::from(["mine".to_owned(), "mailing".to_owned(), "unknown".to_owned()]);
+        let fewer = catalogue.with_skills(&kept);
+        let names: Vec<_> = fewer.skills.iter().map(|skill| skill.name.as_str()).collect();
+        assert_eq!(names, ["mailing", "mine"], "in the order of the file");
+        assert_eq!(fewer.tools, catalogue.tools);
+        assert_ne!(fewer.digest(), catalogue.digest());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::usage::{Usage, UsageSource};
 pub const SCHEMA: u32 = 1;
 
 /// Ranked lists are recorded to this depth; no measure looks deeper.
-pub const RANKED_DEPTH: usize = 50;
+pub const RANKED_DEPTH: usize = 20;
 
 /// A tool and the score that ranked it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -13,6 +13,7 @@ use crate::endpoint::{EndpointError, ErrorKind, Route, Transport};
 use crate::episode::{LimitKind, NotRunnable};
 use crate::ids::Digest;
 use crate::store::log::LogError;
+use crate::store::nearest::Nearest;
 use crate::store::responses::{FailedAttempt, Refusal, Request, Response, ResponseStore, Stored};
 use crate::tokens;
 use crate::usage::{Price, Usage};
@@ -31,8 +32,12 @@ pub enum AskError {
     /// The run is being stopped. The episode is left unfinished.
     #[error("interrupted")]
     Stopping,
-    #[error("request {} is not in the recording and no endpoint may be asked", key.short())]
-    NotRecorded { key: Digest },
+    #[error(
+        "request {} is not in the recording and no endpoint may be asked{}",
+        key.short(),
+        nearest.as_ref().map_or_else(|| "; nothing like it was recorded".to_owned(), |nearest| format!("; {nearest}"))
+    )]
+    NotRecorded { key: Digest, nearest: Option<Box<Nearest>> },
     #[error(transparent)]
     Store(#[from] LogError),
 }
@@ -75,6 +80,20 @@ pub struct Spent {
     pub cost: Option<f64>,
 }
 
+impl Spent {
+    fn nothing(price: Option<Price>) -> Self {
+        Self { cost: price.map(|_| 0.0), ..Self::default() }
+    }
+
+    fn add(&mut self, usage: &Usage, price: Option<Price>) {
+        self.requests += 1;
+        self.tokens += usage.total();
+        if let (Some(cost), Some(price)) = (self.cost.as_mut(), price) {
+            *cost += price.cost(usage);
+        }
+    }
+}
+
 /// The way to one endpoint for one run.
 pub struct Gateway {
     transport: Option<Arc<dyn Transport>>,
@@ -111,13 +130,11 @@ impl Gateway {
             policy,
             caps,
             price,
-            spent: Mutex::new(Spent { cost: price.map(|_| 0.0), ..Spent::default() }),
+            spent: Mutex::default(),
             in_flight: Mutex::default(),
             stop: tokio::sync::watch::Sender::new(false),
         };
-        for (key, response) in gateway.store.responses().into_iter().filter(|(_, response)| !response.replayed) {
-            gateway.spend(&response.body, || gateway.store.request(&key).map(|request| request.body));
-        }
+        *gateway.spent.lock().unwrap_or_else(PoisonError::into_inner) = gateway.spent_on(|_| true);
         gateway
     }
 
@@ -131,6 +148,16 @@ impl Gateway {
 
     pub fn spent(&self) -> Spent {
         *self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The part of [`Self::spent`] that went into the answers to these requests.
+    pub fn spent_on(&self, counts: impl Fn(&Digest) -> bool) -> Spent {
+        let mut spent = Spent::nothing(self.price);
+        let own = self.store.responses().into_iter().filter(|(key, response)| !response.replayed && counts(key));
+        for (key, response) in own {
+            spent.add(&used(&response.body, || self.store.request(&key).map(|request| request.body)), self.price);
+        }
+        spent
     }
 
     /// Sends nothing more and waits for nothing: episodes under way end unfinished, and what was in flight is possibly
@@ -232,7 +259,9 @@ impl Gateway {
 
     async fn send(&self, route: Route, request: &Request, key: &Digest) -> Result<Answer<Value>, AskError> {
         let Some(transport) = &self.transport else {
-            return Err(AskError::NotRecorded { key: key.clone() });
+            let stores = std::iter::once(&self.store).chain(&self.cassettes);
+            let nearest = stores.filter_map(|store| store.nearest(request)).min_by_key(|found| found.differences.len());
+            return Err(AskError::NotRecorded { key: key.clone(), nearest: nearest.map(Box::new) });
         };
         let mut stop = self.stop.subscribe();
         if *stop.borrow() {
@@ -253,7 +282,8 @@ impl Gateway {
                 let failed: Vec<_> = answered.attempts.iter().map(failed_attempt).collect();
                 let response =
                     Response { body: answered.value, latency_ms: answered.latency_ms, failed, replayed: false };
-                self.spend(&response.body, || Some(request.body.clone()));
+                let usage = used(&response.body, || Some(request.body.clone()));
+                self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(&usage, self.price);
                 self.store.answer(key, response.clone(), now_utc()).await?;
                 Ok(Answer {
                     key: key.clone(),
@@ -289,21 +319,15 @@ impl Gateway {
         }
         Ok(())
     }
+}
 
-    fn spend(&self, body: &Value, request: impl FnOnce() -> Option<Value>) {
-        // Without reported usage an estimate: better than a cap that never closes.
-        let usage = Usage::parse(&body["usage"]).unwrap_or_else(|| Usage {
-            input_tokens: request().map_or(0, |request| tokens::count_json(&request)),
-            output_tokens: tokens::count_json(body),
-            ..Usage::default()
-        });
-        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        spent.requests += 1;
-        spent.tokens += usage.total();
-        if let (Some(cost), Some(price)) = (spent.cost.as_mut(), self.price) {
-            *cost += price.cost(&usage);
-        }
-    }
+/// What an answer cost, by its own word. Without one an estimate: better than a cap that never closes.
+fn used(body: &Value, request: impl FnOnce() -> Option<Value>) -> Usage {
+    Usage::parse(&body["usage"]).unwrap_or_else(|| Usage {
+        input_tokens: request().map_or(0, |request| tokens::count_json(&request)),
+        output_tokens: tokens::count_json(body),
+        ..Usage::default()
+    })
 }
 
 /// An answer or a refusal that need not be asked for.

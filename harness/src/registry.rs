@@ -1,5 +1,7 @@
 //! The explicit table of strategies: a kind, what it does, and how to make one from its parameters.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -36,9 +38,10 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-type Make = Box<dyn Fn(&Map<String, Value>) -> Result<Box<dyn Strategy>, RegistryError> + Send + Sync>;
+type Make = Arc<dyn Fn(&Map<String, Value>) -> Result<Box<dyn Strategy>, RegistryError> + Send + Sync>;
 
 /// One row of the table.
+#[derive(Clone)]
 pub struct Entry {
     pub kind: &'static str,
     /// One line for `toolgauge list`.
@@ -57,7 +60,12 @@ pub struct Registry {
 impl Registry {
     /// Adds a kind. `P` is the typed parameters: a struct with `#[serde(default, deny_unknown_fields)]`.
     #[must_use]
-    pub fn with<P, S>(mut self, kind: &'static str, summary: &'static str, make: fn(P) -> S) -> Self
+    pub fn with<P, S>(
+        mut self,
+        kind: &'static str,
+        summary: &'static str,
+        make: impl Fn(P) -> S + Send + Sync + 'static,
+    ) -> Self
     where
         P: Serialize + DeserializeOwned + Default + 'static,
         S: Strategy + 'static,
@@ -66,7 +74,7 @@ impl Registry {
             unreachable!("parameters are a struct with named fields");
         };
         let known: Vec<String> = defaults.keys().cloned().collect();
-        let make: Make = Box::new(move |params| {
+        let make: Make = Arc::new(move |params| {
             if let Some(name) = params.keys().find(|name| !known.contains(name)) {
                 let near = nearest(name, known.iter().map(String::as_str));
                 return Err(RegistryError::UnknownParameter { kind, name: name.clone(), near, known: known.clone() });
@@ -83,14 +91,25 @@ impl Registry {
         self
     }
 
+    /// Adds the kinds of another table behind those of this one.
+    #[must_use]
+    pub fn then(mut self, others: &Self) -> Self {
+        self.entries.extend_from_slice(&others.entries);
+        self
+    }
+
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
+        self.entries.iter().map(|entry| entry.kind)
     }
 
     /// Makes a strategy; parameters not given keep their defaults.
     pub fn make(&self, kind: &str, params: &Map<String, Value>) -> Result<Box<dyn Strategy>, RegistryError> {
         let Some(entry) = self.entries.iter().find(|entry| entry.kind == kind) else {
-            let known: Vec<_> = self.entries.iter().map(|entry| entry.kind).collect();
+            let known: Vec<_> = self.kinds().collect();
             let near = nearest(kind, known.iter().copied());
             return Err(RegistryError::UnknownKind { kind: kind.to_owned(), near, known });
         };

@@ -28,9 +28,34 @@ pub fn is_invisible(char: char) -> bool {
     matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
+/// 1,000.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A count and what is counted: `1 query`, `2 queries`. A verb that goes with the noun belongs to both words.
+pub fn plural(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { many })
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{mentions, plain};
+    use super::{grouped, mentions, plain, plural};
+
+    #[test]
+    fn one_is_no_plural_and_thousands_are_grouped() {
+        assert_eq!([1, 999, 1_000, 1_234_567].map(grouped), ["1", "999", "1,000", "1,234,567"]);
+        let queries = |count| plural(count, "query is", "queries are");
+        assert_eq!([0, 1, 2_000].map(queries), ["0 queries are", "1 query is", "2,000 queries are"]);
+    }
 
     #[test]
     fn nothing_steers_a_terminal() {

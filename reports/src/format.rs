@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+pub(crate) use harness::text::{grouped, plural};
+
 /// A fraction in percent, one decimal.
 pub(crate) fn percent(fraction: f64) -> String {
     format!("{:.1}", fraction * 100.0)
@@ -27,24 +29,6 @@ pub(crate) fn short(count: f64) -> String {
     }
 }
 
-/// 1,000.
-pub(crate) fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// `1 query`, `2 queries`.
-pub(crate) fn plural(count: u64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(count), if count == 1 { one } else { many })
-}
-
 /// A p-value; below a thousandth the figure says nothing more.
 pub(crate) fn p_value(p: f64) -> String {
     if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") }
@@ -58,7 +42,6 @@ mod tests {
     fn numbers_round_where_the_unit_changes() {
         let shown: Vec<_> = [0.0, 999.4, 999.6, 2_249.0, 99_949.0, 99_951.0, 999_600.0].map(short).to_vec();
         assert_eq!(shown, ["0", "999", "1.0k", "2.2k", "99.9k", "100k", "1.0M"]);
-        assert_eq!([1, 999, 1_000, 1_234_567].map(grouped), ["1", "999", "1,000", "1,234,567"]);
         assert_eq!([0.353, -0.0004, -0.012].map(points), ["+35.3", "0.0", "-1.2"]);
         assert_eq!([1.0, 0.001, 0.000_4].map(p_value), ["1.000", "0.001", "<0.001"]);
     }

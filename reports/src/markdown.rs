@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::escape::markdown as escaped;
-use crate::format::grouped;
+use crate::format::plural;
 use crate::plot::Plot;
 use crate::summary::Summary;
 use crate::tables::{Table, by_cost, detail_tables, main_tables, mix};
@@ -18,9 +18,8 @@ pub fn markdown(summary: &Summary) -> String {
         let _ = write!(out, "\n![{}]({})\n", escaped(plot.title()), plot.file());
     }
     for size in &summary.sizes {
-        let queries = grouped(size.queries);
-        let _ =
-            write!(out, "\n## {} tools\n\n{queries} queries: {}. ", grouped(u64::from(size.size)), escaped(&mix(size)));
+        let queries = plural(size.queries, "query", "queries");
+        let _ = write!(out, "\n## {}\n\n{queries}: {}. ", size.label(), escaped(&mix(size)));
         out.push_str("All figures are as deployed: what failed, hit a limit, could not run or is missing scores the worst value.");
         if let Some(reference) = &summary.reference {
             let _ = write!(out, " Reference: {}.", escaped(reference));

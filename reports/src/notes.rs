@@ -1,5 +1,8 @@
 //! The sentences under the tables.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use harness::ids::QueryId;
 use harness::tokens::TOKENIZER;
 
 use crate::Input;
@@ -18,6 +21,7 @@ const ORACLE: &str = "oracle";
 pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
     let rows = &size.rows;
     let mut notes = Vec::new();
+    notes.extend(other_queries(input));
     notes.extend(rows.iter().flat_map(|row| not_runnable(input, size, row)));
     notes.extend(subsets(input, rows));
     notes.extend(rows.iter().filter_map(outcomes));
@@ -49,6 +53,29 @@ pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
     notes
 }
 
+/// What several sizes say of each other where each asks queries of its own.
+fn other_queries(input: &Input<'_>) -> Option<String> {
+    let mut asked: BTreeMap<u32, BTreeSet<&QueryId>> = BTreeMap::new();
+    for job in input.plan {
+        asked.entry(job.size).or_default().insert(&job.query);
+    }
+    let mut sets = asked.values();
+    let first = sets.next()?;
+    if sets.all(|queries| queries == first) {
+        return None;
+    }
+    let everywhere = first.iter().filter(|query| asked.values().all(|queries| queries.contains(*query))).count();
+    let axis = input.manifest.axis;
+    let counts =
+        asked.iter().map(|(size, queries)| format!("{} at {}", grouped(queries.len() as u64), axis.count(*size)));
+    Some(format!(
+        "each size asks other queries, those that its catalogue can answer: {}; {} asked at every size. A difference between \
+         sizes is also one between queries",
+        counts.collect::<Vec<_>>().join(", "),
+        plural(everywhere as u64, "is", "are")
+    ))
+}
+
 /// One line per reason, with what is known of the prompt and of the limit.
 fn not_runnable(input: &Input<'_>, size: &SizeSummary, row: &Row) -> Vec<String> {
     let reasons = row.outcomes.iter().filter_map(|(outcome, count)| {
@@ -62,7 +89,7 @@ fn not_runnable(input: &Input<'_>, size: &SizeSummary, row: &Row) -> Vec<String>
                 [prompt, limit]
             }
             "tool_limit" => {
-                let tools = row.prompt_estimate.map(|_| format!("{} tools", grouped(u64::from(size.size))));
+                let tools = row.prompt_estimate.map(|_| plural(u64::from(size.axis.tools(size.size)), "tool", "tools"));
                 let limit = profile.and_then(|profile| profile.max_tools);
                 [tools, limit.map(|limit| format!("the endpoint takes {}", grouped(limit as u64)))]
             }
@@ -137,9 +164,9 @@ fn outside_retrieval(rows: &[Row]) -> Option<String> {
     let retrieval = rows.iter().find_map(|row| row.retrieval.as_ref())?;
     (retrieval.no_tool > 0).then(|| {
         format!(
-            "retrieval means are over the {} that need a tool; {} need none",
-            plural(retrieval.n, "episode", "episodes"),
-            grouped(retrieval.no_tool)
+            "retrieval means are over the {}; {}",
+            plural(retrieval.n, "episode that needs a tool", "episodes that need a tool"),
+            plural(retrieval.no_tool, "needs none", "need none")
         )
     })
 }
@@ -167,10 +194,10 @@ fn effort(row: &Row) -> Option<String> {
     let asked = row.effort?.episodes;
     (asked < row.planned).then(|| {
         format!(
-            "{}: turns, waste and tokens per query over the {} of {} episodes in which the model answered",
+            "{}: turns, waste and tokens per query over the {} of {} in which the model answered",
             row.strategy,
             grouped(asked),
-            grouped(row.planned)
+            plural(row.planned, "episode", "episodes")
         )
     })
 }
@@ -182,7 +209,7 @@ fn differences(rows: &[Row]) -> Option<String> {
     let (least, most) = shown.fold((f64::INFINITY, 0.0_f64), |(least, most), d| (least.min(d), most.max(d)));
     let nothing = comparisons.iter().any(|comparison| comparison.smallest_difference.is_none());
     let size = match (percent(least), percent(most)) {
-        _ if most == 0.0 => format!("none: {} are too few", plural(queries, "pair", "pairs")),
+        _ if most == 0.0 => format!("none: {}", plural(queries, "pair is too few", "pairs are too few")),
         (least, most) if least == most => format!("{most} points"),
         (least, most) => format!("{least} to {most} points, by comparison"),
     };
@@ -198,32 +225,29 @@ fn differences(rows: &[Row]) -> Option<String> {
 /// What a reader must know before any number.
 pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let rows = || sizes.iter().flat_map(|size| size.rows.iter().map(move |row| (size.size, row)));
+    let rows = || sizes.iter().flat_map(|size| size.rows.iter().map(move |row| (size.label(), row)));
     for (size, row) in rows().filter(|(_, row)| row.leaks > 0) {
         warnings.push(format!(
-            "LEAK: {} showed the model {} of tools outside the actor's view at {} tools; this must be 0, do not use the run",
+            "LEAK: {} showed the model {} of tools outside the actor's view at {size}; this must be 0, do not use the run",
             row.strategy,
             plural(row.leaks, "trace", "traces"),
-            grouped(u64::from(size))
         ));
     }
     for (size, row) in rows().filter(|(_, row)| row.truncation_suspected > 0) {
         warnings.push(format!(
-            "truncation suspected in {} of {} at {} tools: the endpoint seems to have cut the prompt silently",
+            "truncation suspected in {} of {} at {size}: the endpoint seems to have cut the prompt silently",
             plural(row.truncation_suspected, "episode", "episodes"),
-            row.strategy,
-            grouped(u64::from(size))
+            row.strategy
         ));
     }
     for (size, row) in rows() {
         let share = row.hinges_on_unjudged as f64 / row.planned.max(1) as f64;
         if share > UNJUDGED_ALLOWED {
             warnings.push(format!(
-                "calls to unjudged tools decided {} % of the episodes of {} at {} tools (above 2 %): judge them before trusting \
+                "calls to unjudged tools decided {} % of the episodes of {} at {size} (above 2 %): judge them before trusting \
                  the difference",
                 percent(share),
-                row.strategy,
-                grouped(u64::from(size))
+                row.strategy
             ));
         }
     }
@@ -231,9 +255,10 @@ pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary]) -> Vec<String> 
     if missing > 0 {
         let how = input.manifest.finish.as_ref().map_or("not finished", |finish| finish.how.as_str());
         warnings.push(format!(
-            "{} of {} planned episodes are missing and count as the worst value (the run is {how})",
+            "{} of {} {} as the worst value (the run is {how})",
             grouped(missing),
-            grouped(planned)
+            plural(planned, "planned episode", "planned episodes"),
+            if missing == 1 { "is missing and counts" } else { "are missing and count" }
         ));
     }
     warnings
@@ -246,20 +271,23 @@ pub(crate) fn closing(input: &Input<'_>, sizes: &[SizeSummary]) -> String {
     let by_success = size.rows.iter().any(|row| row.success.is_some());
     let value = |row: &Row| if by_success { row.success.map(|success| success.rate) } else { row.retrieved(RECALL) };
     let measure = if by_success { "success" } else { RECALL };
-    let contends = |row: &Row| {
+    let contends = |row: &&Row| {
         !input.manifest.strategies.iter().any(|info| info.label == row.strategy && info.meta.kind == ORACLE)
     };
-    let rows = || size.rows.iter().filter(|row| contends(row));
+    let rows = || size.rows.iter().filter(contends);
     let scored: Vec<(&Row, f64)> = rows().filter_map(|row| Some((row, value(row)?))).collect();
+    let aside =
+        if size.rows.iter().any(|row| !contends(&row) && value(row).is_some()) { " (oracle aside)" } else { "" };
     let best = scored.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-    let at = format!("at {} tools", grouped(u64::from(size.size)));
+    let at = format!("at {}", size.label());
     if best <= 0.0 {
-        return format!("{at} no strategy had any {measure}");
+        return format!("{at} no strategy{aside} had any {measure}");
     }
     let leaders: Vec<&Row> = scored.iter().filter(|(_, value)| best - value < 1e-12).map(|(row, _)| *row).collect();
     let names: Vec<&str> = leaders.iter().map(|row| row.strategy.as_str()).collect();
     let n = leaders[0].success.map_or(leaders[0].retrieval.as_ref().map_or(0, |r| r.n), |success| success.share.of);
-    let lead = format!("{at}: highest {measure} {} % by {} (n = {})", percent(best), names.join(" and "), grouped(n));
+    let lead =
+        format!("{at}: highest {measure}{aside} {} % by {} (n = {})", percent(best), names.join(" and "), grouped(n));
     let reference = input.manifest.reference.as_deref();
     let comparisons: Vec<(&Row, &Comparison)> =
         rows().filter_map(|row| Some((row, row.comparison.as_ref()?))).filter(|(_, c)| c.measure == measure).collect();

@@ -1,6 +1,6 @@
 //! What a reader needs to judge or repeat a run, from its manifest.
 
-use harness::run::manifest::{DistractorKind, Manifest, OrderKind};
+use harness::run::manifest::{Axis, DistractorKind, Manifest, OrderKind};
 use harness::tokens::TOKENIZER;
 use serde::Serialize;
 
@@ -43,6 +43,9 @@ pub(crate) fn settings(manifest: &Manifest) -> Vec<(&'static str, String)> {
         settings.push(("tokenizer of estimates", TOKENIZER.to_owned()));
         let served = manifest.finish.as_ref().map(|finish| finish.served_models.join(", "));
         settings.extend(served.filter(|models| !models.is_empty()).map(|models| ("answered by", models)));
+    }
+    if let Axis::Skills { tools } = manifest.axis {
+        settings.push(("tools in the catalogue", grouped(u64::from(tools))));
     }
     if manifest.distractors != DistractorKind::Random {
         settings.push(("distractors", word(&manifest.distractors)));

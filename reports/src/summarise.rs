@@ -44,6 +44,7 @@ fn size(input: &Input<'_>, size: u32, cells: &[Vec<Cell<'_>>]) -> SizeSummary {
     compare(input, &mut rows, &planned);
     let queries: BTreeMap<&QueryId, Kind> = cells.iter().flatten().map(|cell| (&cell.job.query, cell.kind())).collect();
     let mut summary = SizeSummary {
+        axis: input.manifest.axis,
         size,
         definition_tokens,
         queries: queries.len() as u64,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use harness::dataset::Kind;
 use harness::metric::score::{Stage, Waste};
 use harness::metric::stats::Interval;
+use harness::run::manifest::Axis;
 use serde::Serialize;
 
 /// Everything the tables, the plots and `summary.json` show. Texts in it are raw: each renderer escapes for its medium.
@@ -27,7 +28,7 @@ pub struct Summary {
     pub context_tokens: Option<u64>,
     /// Estimated input tokens divided by reported ones, over all episodes whose endpoint reported.
     pub estimate_ratio: Option<f64>,
-    /// Ascending by catalogue size.
+    /// Ascending by size.
     pub sizes: Vec<SizeSummary>,
     pub warnings: Vec<String>,
     /// Which strategy came out best at the largest size, and whether that is shown.
@@ -44,10 +45,13 @@ pub struct StrategySettings {
     pub params: String,
 }
 
-/// One catalogue size.
+/// One size of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeSummary {
-    /// Tools in the catalogue.
+    /// What the size counts; left out for tools.
+    #[serde(skip_serializing_if = "Axis::is_tools")]
+    pub axis: Axis,
+    /// Tools in the catalogue, or skills.
     pub size: u32,
     /// Estimated tokens of all tool definitions, where the manifest knows.
     pub definition_tokens: Option<u64>,
@@ -58,6 +62,13 @@ pub struct SizeSummary {
     /// In the order of the manifest.
     pub rows: Vec<Row>,
     pub notes: Vec<String>,
+}
+
+impl SizeSummary {
+    /// The size in words: `1,400 tools`.
+    pub fn label(&self) -> String {
+        self.axis.count(self.size)
+    }
 }
 
 /// One strategy at one size, as deployed: what failed, hit a limit, could not run or never ran scores the worst value.

@@ -13,8 +13,19 @@ pub(crate) struct Column {
     /// Lines of the heading.
     pub(crate) heading: String,
     pub(crate) right: bool,
-    /// Left out of a terminal that is too narrow.
-    pub(crate) optional: bool,
+    /// When a terminal that is too narrow does without it, the least first; `None` = never.
+    pub(crate) left_out: Option<LeftOut>,
+}
+
+/// How much a reader loses with a column, in rising order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum LeftOut {
+    /// A warning that has nothing to say.
+    Silent,
+    /// A measure that few runs have.
+    Special,
+    /// What other columns of the table say in another way.
+    Repeated,
 }
 
 pub(crate) struct Table {
@@ -42,7 +53,7 @@ impl Table {
 }
 
 fn column(heading: &str) -> Column {
-    Column { heading: heading.to_owned(), right: true, optional: false }
+    Column { heading: heading.to_owned(), right: true, left_out: None }
 }
 
 impl Column {
@@ -50,8 +61,13 @@ impl Column {
         Self { right: false, ..self }
     }
 
-    fn optional(self) -> Self {
-        Self { optional: true, ..self }
+    fn left_out(self, when: LeftOut) -> Self {
+        Self { left_out: Some(when), ..self }
+    }
+
+    /// A count that should be 0: a narrow terminal shows it where it is not.
+    fn warning(self, rows: &[&Row], count: fn(&Row) -> u64) -> Self {
+        if rows.iter().all(|row| count(row) == 0) { self.left_out(LeftOut::Silent) } else { self }
     }
 }
 
@@ -85,8 +101,8 @@ fn results(summary: &Summary, size: &SizeSummary) -> Option<Table> {
         .with(column("runnable\n%"), &rows, |row| {
             percent((row.planned - row.not_runnable) as f64 / row.planned.max(1) as f64)
         })
-        .with(column("failed").optional(), &rows, |row| grouped(row.failed))
-        .with(column("missing").optional(), &rows, |row| grouped(row.missing));
+        .with(column("failed").warning(&rows, |row| row.failed), &rows, |row| grouped(row.failed))
+        .with(column("missing").warning(&rows, |row| row.missing), &rows, |row| grouped(row.missing));
     if by_success {
         table = table
             .with(column("success %\n[95 % CI]"), &rows, |row| {
@@ -96,9 +112,9 @@ fn results(summary: &Summary, size: &SizeSummary) -> Option<Table> {
                     format!("{} {bounds}", percent(success.rate))
                 }))
             })
-            .with(column("coverage\n%"), &rows, |row| rate(row.coverage_success));
+            .with(column("coverage\n%").left_out(LeftOut::Repeated), &rows, |row| rate(row.coverage_success));
         if rows.iter().any(|row| row.success_args.is_some()) {
-            table = table.with(column("arguments\n%").optional(), &rows, |row| rate(row.success_args));
+            table = table.with(column("arguments\n%").left_out(LeftOut::Special), &rows, |row| rate(row.success_args));
         }
     } else {
         table = measures(table, &rows);
@@ -117,7 +133,9 @@ fn results(summary: &Summary, size: &SizeSummary) -> Option<Table> {
                     format!("{} {bounds}", points(comparison.difference))
                 })
             })
-            .with(column("p\n(Holm)"), &rows, |row| against(row, &|comparison| p_value(comparison.p_adjusted)))
+            .with(column("p\n(Holm)").left_out(LeftOut::Repeated), &rows, |row| {
+                against(row, &|comparison| p_value(comparison.p_adjusted))
+            })
             .with(column("verdict").left(), &rows, |row| {
                 against(row, &|comparison| comparison.verdict.as_str().to_owned())
             });

@@ -3,14 +3,14 @@
 use comfy_table::{Cell, CellAlignment, Table as Grid, presets};
 
 use crate::escape::visible;
-use crate::format::grouped;
+use crate::format::plural;
 use crate::summary::Summary;
 use crate::tables::{Table, detail_tables, main_tables, mix};
 
 /// How a terminal looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Columns. Below about 110 some columns are left out; the report file has them.
+    /// Columns. Below about 110 some columns are left out, never one with a warning in it; the report file has them.
     pub width: usize,
     /// ANSI colours.
     pub color: bool,
@@ -34,9 +34,9 @@ pub fn terminal(summary: &Summary, style: Style) -> String {
         let reference =
             summary.reference.as_ref().map_or(String::new(), |reference| format!(", reference: {reference}"));
         let title = format!(
-            "{} tools, {} queries ({}), as deployed{reference}",
-            grouped(u64::from(size.size)),
-            grouped(size.queries),
+            "{}, {} ({}), as deployed{reference}",
+            size.label(),
+            plural(size.queries, "query", "queries"),
             mix(size)
         );
         page.wrapped(Ink::Bold, "", &title);
@@ -50,7 +50,7 @@ pub fn terminal(summary: &Summary, style: Style) -> String {
     if let Some(size) = summary.sizes.last() {
         for table in detail_tables(size) {
             page.out.push('\n');
-            page.wrapped(Ink::Bold, "", &format!("{} ({} tools)", table.title, grouped(u64::from(size.size))));
+            page.wrapped(Ink::Bold, "", &format!("{} ({})", table.title, size.label()));
             page.table(&table);
         }
     }
@@ -115,8 +115,11 @@ impl Page {
         let mut shown: Vec<usize> = (0..table.columns.len()).collect();
         let mut grid = grid(table, &shown);
         while width(&grid) > self.style.width {
-            let Some(last) = shown.iter().rposition(|&column| table.columns[column].optional) else { break };
-            shown.remove(last);
+            // Of those that cost a reader least the last one.
+            let when = |place: &usize| table.columns[shown[*place]].left_out;
+            let places = (0..shown.len()).rev().filter(|place| when(place).is_some());
+            let Some(place) = places.min_by_key(when) else { break };
+            shown.remove(place);
             grid = self::grid(table, &shown);
         }
         for (index, line) in grid.trim_fmt().lines().enumerate() {

@@ -5,6 +5,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::load;
 use crate::testing::{folder, put};
 
 type Files = &'static [(&'static str, &'static str)];

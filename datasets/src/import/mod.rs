@@ -26,6 +26,7 @@ mod openai_tools;
 mod openapi;
 mod parquet;
 mod parts;
+mod place;
 mod python;
 mod report;
 mod restbench;
@@ -38,17 +39,17 @@ mod walk;
 mod yaml;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::path::Path;
 
 use harness::ids::Digest;
 
-use crate::load::{DATASET_NAME, LoadError, is_dataset_name, load};
-use crate::problem::{printable, quote, suggestion};
+use crate::load::{DATASET_NAME, LoadError, is_dataset_name};
+use crate::problem::{quote, suggestion};
 use crate::wire::{FORMAT, Manifest};
 use crate::write::Draft;
 pub use extra::Extra;
 use foreign::{Foreign, server_name};
+use place::{clear, place};
 pub use report::{Finding, Findings, ImportReport, Trouble};
 
 /// Every importer of files, in the order in which a list shows them. Live servers have a way of their own: [`mcp`].
@@ -90,7 +91,7 @@ pub struct Importer {
 enum Read {
     /// A file or a folder.
     Source(fn(&Path, &mut Findings) -> Result<Foreign, ImportError>),
-    /// Options alone. Only such importers take [`ImportOptions::tools`] and [`ImportOptions::seed`].
+    /// Options alone. Only such importers take [`ImportOptions::tools`], [`ImportOptions::skills`] and [`ImportOptions::seed`].
     Options(fn(&ImportOptions) -> Result<Foreign, ImportError>),
 }
 
@@ -103,12 +104,15 @@ pub struct ImportOptions {
     pub server: Option<String>,
     /// SPDX expression. Default: see [`Importer::licence`].
     pub licence: Option<String>,
-    /// Replace a dataset that is in the way.
+    /// Replace a dataset that is in the way, unless that would lose files which this import does not write the same: queries,
+    /// labels, skills, actors, `lint.toml`, nested sizes, anything of somebody's own.
     pub overwrite: bool,
     /// Fail if anything could not be mapped.
     pub strict: bool,
     /// How many tools to make. Only for importers that read nothing. Default: 1,000.
     pub tools: Option<usize>,
+    /// How many skills to make. Only for importers that read nothing. Default: none.
+    pub skills: Option<usize>,
     /// Seed of what is made. Only for importers that read nothing. Default: 1.
     pub seed: Option<u64>,
     /// Options of this one importer; those of another are refused.
@@ -134,6 +138,11 @@ pub enum ImportError {
     TargetExists { path: String },
     #[error("{path} holds no `dataset.toml`, so it is not replaced; give another folder")]
     TargetForeign { path: String },
+    #[error(
+        "{path} holds {files}, which this import does not write the same and would delete; move that away, or import into \
+         another folder"
+    )]
+    TargetEdited { path: String, files: String },
     #[error("{path} cannot be written: {reason}; give a folder that can")]
     Unwritable { path: String, reason: String },
     #[error("not everything could be mapped:{findings}\n  mend the source or import without `--strict`")]
@@ -289,61 +298,19 @@ impl<'a> Destination<'a> {
 
 fn refuse_foreign(importer: &'static str, options: &ImportOptions) -> Result<(), ImportError> {
     let makes = importer == synth::IMPORTER.name;
-    let made = [("tools", options.tools.is_some()), ("seed", options.seed.is_some())].into_iter();
-    let made = made.filter(|&(_, given)| given && !makes).map(|(option, _)| (option, synth::IMPORTER.name));
+    let made =
+        [("tools", options.tools.is_some()), ("skills", options.skills.is_some()), ("seed", options.seed.is_some())];
+    let made = made.into_iter().filter(|&(_, given)| given && !makes).map(|(option, _)| (option, synth::IMPORTER.name));
     let given = options.extras.iter().filter(|extra| extra.importer() != importer);
     let mut foreign = made.chain(given.map(|extra| (extra.as_str(), extra.importer())));
     let Some((option, owner)) = foreign.next() else { return Ok(()) };
-    let own: Vec<_> = if makes { vec!["tools", "seed"] } else { extras(importer).map(Extra::as_str).collect() };
+    let own: Vec<_> =
+        if makes { vec!["tools", "skills", "seed"] } else { extras(importer).map(Extra::as_str).collect() };
     Err(ImportError::ForeignOption {
         option,
         importer,
         owner,
         own: if own.is_empty() { "no option of its own".to_owned() } else { own.join(" and ") },
-    })
-}
-
-/// Whether the target may be written.
-fn clear(target: &Path, overwrite: bool) -> Result<(), ImportError> {
-    let path = || printable(target);
-    // An empty folder loses nothing.
-    let empty = fs::read_dir(target).is_ok_and(|mut entries| entries.next().is_none());
-    if empty || fs::symlink_metadata(target).is_err() {
-        Ok(())
-    } else if !target.join("dataset.toml").is_file() {
-        Err(ImportError::TargetForeign { path: path() })
-    } else if overwrite {
-        Ok(())
-    } else {
-        Err(ImportError::TargetExists { path: path() })
-    }
-}
-
-/// Writes a draft beside the target, checks it there and moves it into place.
-fn place(draft: &Draft, target: &Path) -> Result<(), ImportError> {
-    let unwritable = |error: io::Error| ImportError::Unwritable { path: printable(target), reason: error.to_string() };
-    let parent = match target.parent() {
-        Some(parent) if parent != Path::new("") => parent.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    fs::create_dir_all(&parent).map_err(unwritable)?;
-    // On the same file system, so that moving is one step; it takes what is left in it along when it goes.
-    let workshop = tempfile::Builder::new().prefix(".import-").tempdir_in(&parent).map_err(unwritable)?;
-    let built = workshop.path().join("built");
-    fs::create_dir(&built).map_err(unwritable)?;
-    draft.write(&built).map_err(unwritable)?;
-    load(&built)?;
-    let replaced = workshop.path().join("replaced");
-    let in_the_way = fs::symlink_metadata(target).is_ok();
-    if in_the_way {
-        fs::rename(target, &replaced).map_err(unwritable)?;
-    }
-    fs::rename(&built, target).map_err(|error| {
-        if in_the_way {
-            // The first error is the one to tell; there is nothing better to do about a second.
-            let _ = fs::rename(&replaced, target);
-        }
-        unwritable(error)
     })
 }
 

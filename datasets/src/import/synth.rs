@@ -1,8 +1,9 @@
-//! Made-up tools in any number, for load: a catalogue without queries.
+//! Made-up tools and skills in any number, for load: a catalogue without queries.
 //!
 //! Their words are drawn from lists, so they resemble one another in ways that real tools do not and real queries never
 //! mean one of them. What a strategy costs against 50,000 of them can be measured, how well it finds anything cannot.
 
+mod skills;
 mod words;
 
 use std::collections::HashSet;
@@ -17,7 +18,7 @@ use super::foreign::{Foreign, ForeignServer, ForeignTool};
 use super::{ImportError, ImportOptions, Importer, Read};
 use words::{ARGUMENTS, ENDS, FACTS, Kind, NOUNS, OBJECTS, STARTS, VERBS, Verb};
 
-const READS: &str = "nothing: makes --tools synthetic tools from --seed, for load tests only";
+const READS: &str = "nothing: makes --tools synthetic tools and --skills skills from --seed, for load tests only";
 
 pub(super) const IMPORTER: Importer =
     Importer { name: "synth", reads: READS, server: "synth", licence: "CC0-1.0", read: Read::Options(make) };
@@ -25,6 +26,9 @@ pub(super) const IMPORTER: Importer =
 const TOOLS: usize = 1_000;
 /// Most tools that are made: a gigabyte at the most.
 const MOST: usize = 500_000;
+
+/// Most skills that are made.
+const MOST_SKILLS: usize = 100_000;
 
 /// Tools per server; one in a hundred lists many more.
 const FEW: std::ops::RangeInclusive<usize> = 3..=40;
@@ -39,9 +43,18 @@ fn make(options: &ImportOptions) -> Result<Foreign, ImportError> {
             expected: "a number from 1 to 500000",
         });
     }
+    let skills = options.skills.unwrap_or(0);
+    if skills > MOST_SKILLS {
+        return Err(ImportError::UnfitOption {
+            option: "skills",
+            value: skills.to_string(),
+            expected: "a number from 0 to 100000",
+        });
+    }
     let mut maker = Maker { random: ChaCha8Rng::seed_from_u64(seed), vendors: HashSet::new() };
+    let with_skills = if skills == 0 { String::new() } else { format!(" and {skills} skills") };
     let description = format!(
-        "{count} synthetic tools drawn from word lists with seed {seed}: distractors for load and latency tests. Unfit for any \
+        "{count} synthetic tools{with_skills} drawn from word lists with seed {seed}: distractors for load and latency tests. Unfit for any \
          claim about quality, since no person wrote them and no query means them."
     );
     let mut foreign = Foreign { description: Some(description), ..Foreign::default() };
@@ -51,6 +64,7 @@ fn make(options: &ImportOptions) -> Result<Foreign, ImportError> {
         let left = count - foreign.tools.len();
         maker.server(size, left, &mut foreign);
     }
+    foreign.skills = maker.skills(skills, &foreign.tools);
     Ok(foreign)
 }
 
@@ -116,6 +130,7 @@ impl Maker {
             let (schema, arguments) = self.schema();
             foreign.tools.push(ForeignTool {
                 namespace: Some(vendor.clone()),
+                key: Some(format!("{vendor}/{name}")),
                 name,
                 title: self.chance(30).then(|| capitalised(&format!("{} {noun}", verb.plain))),
                 description: self.description(&vendor, &verb, noun, &arguments),
@@ -324,6 +339,40 @@ mod tests {
     }
 
     #[test]
+    fn skills_hold_tools_that_are_there_and_change_none_of_them() {
+        let with = |skills| {
+            let dir = tempfile::tempdir().unwrap();
+            let options = ImportOptions { tools: Some(400), skills: Some(skills), ..ImportOptions::default() };
+            let report = find("synth").unwrap().generate(&dir.path().join("t"), &options).unwrap();
+            assert!(report.findings.is_empty(), "{report}");
+            crate::load(&dir.path().join("t")).unwrap()
+        };
+        let (none, many) = (with(0), with(1_000));
+        assert_eq!((none.catalogue.skills.len(), many.catalogue.skills.len()), (0, 1_000));
+        assert_eq!(none.catalogue.tools, many.catalogue.tools);
+        let held: Vec<_> = many.catalogue.skills.iter().map(|skill| skill.allowed_tools.len()).collect();
+        assert!(held.iter().all(|count| (3..=11).contains(count)), "{held:?}");
+        let texts: HashSet<_> = many.catalogue.skills.iter().map(|skill| &skill.description).collect();
+        assert!(texts.len() > 800, "{} of 1000 descriptions differ", texts.len());
+        let first = &many.catalogue.skills[0];
+        assert_snapshot!(format!("{}: {}\n{}", first.name, first.description, first.body), @r"
+        tag-chapter-house-deadline: Tags chapter houses by their deadline. Use when somebody asks for the deadline of a chapter house.
+        # Tag chapter houses
+
+        1. Call `resetOptionChain`. Administrators may also see the deadline of other teams.
+        2. Call `lockExperiment`. Example: the deadline of the first chapter house of the month.
+        3. Call `enrolColumn`. Administrators may also see the deadline of other teams.
+        4. Call `summariseShipment`. Values of deadline are case-sensitive.
+        5. Call `startShipment`. Not for chapter houses that were imported from elsewhere.
+        6. Call `publishVolume`. Values of deadline are case-sensitive.
+        7. Call `scheduleColumn`. Large chapter houses are processed in the background; ask for the deadline later.
+        8. Call `restoreOptionChain`. Times are in UTC.
+        9. Call `juniperport_retry_mortgage`. Chapter houses without a deadline are skipped.
+        ");
+        assert_eq!(with(10).catalogue.skills[..], many.catalogue.skills[..10], "fewer skills are the first of more");
+    }
+
+    #[test]
     fn the_description_says_what_they_are_unfit_for() {
         let dir = tempfile::tempdir().unwrap();
         find("synth").unwrap().generate(&dir.path().join("t"), &ImportOptions::default()).unwrap();
@@ -345,6 +394,7 @@ mod tests {
         let other = find("openai-tools").unwrap();
         let none = ImportOptions::default();
         let tools = |tools| ImportOptions { tools: Some(tools), ..ImportOptions::default() };
+        let skills = |skills| ImportOptions { skills: Some(skills), ..ImportOptions::default() };
         let seed = ImportOptions { seed: Some(1), ..ImportOptions::default() };
         let errors = [
             synth.import(&source, &target, &none).unwrap_err(),
@@ -353,6 +403,8 @@ mod tests {
             other.import(&source, &target, &seed).unwrap_err(),
             synth.generate(&target, &tools(0)).unwrap_err(),
             synth.generate(&target, &tools(MOST + 1)).unwrap_err(),
+            other.import(&source, &target, &skills(3)).unwrap_err(),
+            synth.generate(&target, &skills(MOST_SKILLS + 1)).unwrap_err(),
         ];
         assert_snapshot!(lines(errors), @r#"
         importer synth makes what it writes and reads nothing, but a source was given; leave it out
@@ -361,6 +413,8 @@ mod tests {
         option seed does not apply to importer openai-tools; it belongs to synth, openai-tools has no option of its own
         option tools: 0 is unfit; expected a number from 1 to 500000
         option tools: 500001 is unfit; expected a number from 1 to 500000
+        option skills does not apply to importer openai-tools; it belongs to synth, openai-tools has no option of its own
+        option skills: 100001 is unfit; expected a number from 0 to 100000
         "#);
         assert!(!target.exists());
     }

@@ -7,6 +7,7 @@ use insta::assert_snapshot;
 use proptest::prelude::*;
 
 use super::*;
+use crate::load;
 use crate::testing::{folder, lines, put};
 
 const OPENAI: &str = r#"[
@@ -175,15 +176,78 @@ fn only_datasets_are_replaced_and_only_if_allowed() {
     importer.import(&source, &target, &ImportOptions::default()).unwrap();
     let error = importer.import(&source, &target, &ImportOptions::default()).unwrap_err();
     assert!(matches!(error, ImportError::TargetExists { .. }), "{error}");
-    put(&target, "notes", "of the old one");
     let error = importer.import(&dir.path().join("bad.json"), &target, &overwrite).unwrap_err();
     assert!(matches!(error, ImportError::Unreadable { .. }), "{error}");
-    assert!(target.join("notes").exists(), "a failed import leaves the old dataset");
+    assert!(target.join("dataset.toml").exists(), "a failed import leaves the old dataset");
     importer.import(&source, &target, &overwrite).unwrap();
-    assert!(!target.join("notes").exists());
     let mut left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     assert_eq!(left, ["bad.json", "other", "target", "tools.json"], "no temporary folder stays");
+}
+
+#[test]
+fn nothing_of_a_person_s_work_is_overwritten() {
+    let dir = folder(&[("tools.json", OPENAI)]);
+    let (source, target) = (dir.path().join("tools.json"), dir.path().join("target"));
+    let importer = find("openai-tools").unwrap();
+    let overwrite = ImportOptions { overwrite: true, ..ImportOptions::default() };
+    importer.import(&source, &target, &overwrite).unwrap();
+    let manifest = fs::read_to_string(target.join("dataset.toml")).unwrap();
+    for (name, content) in [
+        ("queries.jsonl", "{\"query\": \"q1\"}\n"),
+        ("qrels.jsonl", "{\"query\": \"q1\"}\n"),
+        ("skills.jsonl", "{\"name\": \"s\"}\n"),
+        ("actors.jsonl", "{\"actor\": \"all\"}\n"),
+        ("lint.toml", "version = 1\n"),
+        ("notes.md", "mine"),
+        (".git/HEAD", "ref"),
+        ("tools/notes.md", "mine"),
+    ] {
+        put(&target, name, content);
+        let error = importer.import(&source, &target, &overwrite).unwrap_err();
+        assert!(matches!(error, ImportError::TargetEdited { .. }), "{name}: {error}");
+        let shown = name.split('/').find(|part| *part == ".git").unwrap_or(name);
+        assert!(error.to_string().contains(&format!("holds \"{shown}\", which")), "{error}");
+        assert_eq!(fs::read_to_string(target.join(name)).unwrap(), content);
+        fs::remove_file(target.join(name)).unwrap();
+        let _ = fs::remove_dir(target.join(".git"));
+    }
+    for (edited, named) in [
+        (manifest.clone() + "sizes = [1]\n", "`sizes` in \"dataset.toml\""),
+        (manifest.replace("licence = \"", "licence = \"MIT AND "), "`licence` in \"dataset.toml\""),
+        ("broken".to_owned(), "\"dataset.toml\""),
+    ] {
+        put(&target, "dataset.toml", edited);
+        let error = importer.import(&source, &target, &overwrite).unwrap_err();
+        assert!(error.to_string().contains(&format!("holds {named}, which")), "{error}");
+    }
+    put(&target, "dataset.toml", manifest.replace("revision = \"", "revision = \"0"));
+    // What it wrote itself, and tools, it does write anew.
+    put(&target, "queries.jsonl", "\n");
+    put(&target, "tools/gone.jsonl", "");
+    importer.import(&source, &target, &overwrite).unwrap();
+    assert!(load(&target).is_ok() && !target.join("tools/gone.jsonl").exists());
+}
+
+#[test]
+fn queries_of_an_import_are_overwritten_by_the_same_alone() {
+    let dir = folder(&UPSTREAM);
+    let target = dir.path().join("target");
+    let run = |importer: &str, source: &Path| {
+        let overwrite = ImportOptions { overwrite: true, ..ImportOptions::default() };
+        find(importer).unwrap().import(source, &target, &overwrite)
+    };
+    run("metatool", dir.path()).unwrap();
+    run("metatool", dir.path()).unwrap();
+    put(dir.path(), "tools.json", OPENAI);
+    let error = run("openai-tools", &dir.path().join("tools.json")).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("holds \"qrels.jsonl\", \"queries.jsonl\", `licence` in \"dataset.toml\", `name` in"),
+        "{error}"
+    );
+    assert!(fs::metadata(target.join("queries.jsonl")).unwrap().len() > 0);
 }
 
 #[test]

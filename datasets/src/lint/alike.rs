@@ -14,9 +14,9 @@ use super::tools::fold;
 
 /// Descriptions of more similarity than this are alike.
 const THRESHOLD: f64 = 0.6;
-/// Comparisons per server. Where thousands of tools were made from one template, all of them would take minutes and say
-/// nothing that the first do not.
-const COMPARISONS: usize = 2_000_000;
+/// Steps per server, each a trigram looked at. Where thousands of tools were made from one template, or descriptions are whole
+/// books, comparing all of them would take minutes and say nothing that the first do not.
+const STEPS: usize = 400_000_000;
 /// Pairs listed per server.
 const LISTED: usize = 200;
 
@@ -56,23 +56,26 @@ fn within(linter: &mut Linter, server: &str, tools: &[(&Tool, String)]) {
     let mut different = Vec::new();
     for (tool, text) in tools {
         if let Some(other) = first.get(text.as_str()) {
-            pairs.push((*other, *tool, "the descriptions are equal".to_owned()));
+            pairs.push((*other, *tool, None));
         } else {
             first.insert(text, tool);
             different.push((*tool, text.as_str()));
         }
     }
-    let Similar { found, stopped } = similar(&different.iter().map(|(_, text)| *text).collect::<Vec<_>>());
-    for (left, right, similarity) in found {
-        let message = format!("the descriptions share {:.0} % of their trigrams", similarity * 100.0);
-        pairs.push((different[left].0, different[right].0, message));
-    }
-    for (first, second, message) in pairs.iter().take(LISTED) {
-        pair(linter, first, second, message);
+    let Similar { found, stopped } = similar(&different.iter().map(|(_, text)| *text).collect::<Vec<_>>(), STEPS);
+    pairs.extend(
+        found.into_iter().map(|(left, right, similarity)| (different[left].0, different[right].0, Some(similarity))),
+    );
+    for (first, second, similarity) in pairs.iter().take(LISTED) {
+        let message = match similarity {
+            None => "the descriptions are equal".to_owned(),
+            Some(similarity) => format!("the descriptions share {:.0} % of their trigrams", similarity * 100.0),
+        };
+        pair(linter, first, second, &message);
     }
     let more = pairs.len().saturating_sub(LISTED);
     if more > 0 || stopped.is_some() {
-        let place = linter.places.of("servers.jsonl", server, "server");
+        let place = linter.places.of("servers.jsonl", server, &["server"]);
         let unseen = stopped.map_or(String::new(), |index| {
             format!(", and the descriptions after that of {} were not compared", different[index].0.name())
         });
@@ -86,39 +89,61 @@ struct Similar {
     stopped: Option<usize>,
 }
 
-/// Pairs of different texts above the threshold, as (earlier, later, similarity), by the later one.
-fn similar(texts: &[&str]) -> Similar {
+/// Pairs of different texts above the threshold, as (earlier, later, similarity), by the later one; as many as so many steps
+/// find.
+fn similar(texts: &[&str], steps: usize) -> Similar {
     let sets = ranked(texts);
+    let mut search = Search { sets: &sets, index: HashMap::new(), met: vec![usize::MAX; sets.len()], steps };
     let mut found = Vec::new();
-    let mut index: HashMap<u32, Vec<usize>> = HashMap::new();
-    // The text for which each one was last met as a candidate.
-    let mut met = vec![usize::MAX; sets.len()];
-    let mut comparisons = 0;
-    for (later, set) in sets.iter().enumerate() {
+    for later in 0..sets.len() {
+        let Some(pairs) = search.partners(later) else {
+            return Similar { found, stopped: Some(later.saturating_sub(1)) };
+        };
+        found.extend(pairs);
+    }
+    Similar { found, stopped: None }
+}
+
+/// The sets up to some text.
+struct Search<'t> {
+    sets: &'t [Vec<u32>],
+    /// Sets by each of their rarest trigrams.
+    index: HashMap<u32, Vec<usize>>,
+    /// Per set the text for which it was last met as a candidate.
+    met: Vec<usize>,
+    /// Steps that are left.
+    steps: usize,
+}
+
+impl Search<'_> {
+    /// The pairs of a text with earlier ones; `None`: it takes more steps than are left.
+    fn partners(&mut self, later: usize) -> Option<Vec<(usize, usize, f64)>> {
+        let set = &self.sets[later];
         let prefix = &set[..prefix(set.len())];
         let mut candidates = Vec::new();
-        for earlier in prefix.iter().filter_map(|trigram| index.get(trigram)).flatten() {
-            if met[*earlier] != later {
-                met[*earlier] = later;
-                candidates.push(*earlier);
+        for list in prefix.iter().filter_map(|trigram| self.index.get(trigram)) {
+            self.steps = self.steps.checked_sub(list.len())?;
+            for earlier in list {
+                if self.met[*earlier] != later {
+                    self.met[*earlier] = later;
+                    candidates.push(*earlier);
+                }
             }
         }
         candidates.sort_unstable();
-        comparisons += candidates.len();
-        if comparisons > COMPARISONS {
-            return Similar { found, stopped: Some(later.saturating_sub(1)) };
-        }
+        let mut pairs = Vec::new();
         for earlier in candidates {
-            let similarity = jaccard(&sets[earlier], set);
+            self.steps = self.steps.checked_sub(self.sets[earlier].len() + set.len())?;
+            let similarity = jaccard(&self.sets[earlier], set);
             if similarity > THRESHOLD {
-                found.push((earlier, later, similarity));
+                pairs.push((earlier, later, similarity));
             }
         }
         for trigram in prefix {
-            index.entry(*trigram).or_default().push(later);
+            self.index.entry(*trigram).or_default().push(later);
         }
+        Some(pairs)
     }
-    Similar { found, stopped: None }
 }
 
 /// How many of a set's rarest trigrams another set above the threshold must share one of.
@@ -190,7 +215,31 @@ mod tests {
         assert!(score("ab", "cd").abs() < 1e-9);
     }
 
+    /// Long texts of few templates, where every comparison is long and nearly all have to be made.
+    #[test]
+    fn the_search_stops_when_its_steps_are_used_up() {
+        let book = |index: usize| {
+            let words = (0..150).map(|word| format!("word{} ", word * (index % 7 + 1)));
+            format!("{}number {index}", words.collect::<String>())
+        };
+        let texts: Vec<_> = (0..400).map(book).collect();
+        let texts: Vec<_> = texts.iter().map(String::as_str).collect();
+        let Similar { found, stopped } = similar(&texts, 2_000_000);
+        let stopped = stopped.unwrap();
+        assert!((20..380).contains(&stopped), "{stopped}");
+        assert_eq!(found.last().map(|(_, later, _)| *later), Some(stopped), "what was compared is listed");
+    }
+
     proptest! {
+        #[test]
+        fn fewer_steps_find_the_first_pairs(texts in prop::collection::vec("[ab ]{0,12}", 0..12), steps in 0usize..400) {
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let (all, some) = (similar(&texts, usize::MAX), similar(&texts, steps));
+            let last = some.stopped.unwrap_or(texts.len());
+            let expected: Vec<_> = all.found.into_iter().filter(|(_, later, _)| *later <= last).collect();
+            prop_assert_eq!(some.found, expected);
+        }
+
         #[test]
         fn the_filter_loses_no_pair(texts in prop::collection::vec("[ab ]{0,12}|[a-d]{3,9}", 0..12)) {
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
@@ -204,7 +253,7 @@ mod tests {
                     }
                 }
             }
-            prop_assert_eq!(similar(&texts).found, all);
+            prop_assert_eq!(similar(&texts, usize::MAX).found, all);
         }
     }
 }

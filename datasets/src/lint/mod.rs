@@ -6,6 +6,7 @@
 
 mod alike;
 mod baseline;
+mod invisible;
 mod names;
 mod places;
 mod queries;
@@ -174,11 +175,12 @@ fn plural(count: usize, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
 
-/// Up to three of them, and how many more there are.
-fn some(items: &[String]) -> String {
+/// Up to three of them, and how many more there are. Only what is shown is made.
+fn some(items: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN: usize = 3;
-    let shown = items.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match items.len().saturating_sub(SHOWN) {
+    let more = items.len().saturating_sub(SHOWN);
+    let shown = items.take(SHOWN).collect::<Vec<_>>().join(", ");
+    match more {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }

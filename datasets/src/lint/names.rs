@@ -29,11 +29,11 @@ pub(super) fn check(linter: &mut Linter) {
             };
             linter.tool(&NAME_REFUSED, tool, "name", &message);
         }
-        by_name.entry(tool.name()).or_default().push(tool);
-        let spelt = spellings.entry(fold(tool.name())).or_default();
-        if spelt.iter().all(|other| other.name() != tool.name()) {
-            spelt.push(tool);
+        let owners = by_name.entry(tool.name()).or_default();
+        if owners.is_empty() {
+            spellings.entry(fold(tool.name())).or_default().push(tool);
         }
+        owners.push(tool);
     }
     for spelt in spellings.values() {
         let Some((first, others)) = spelt.split_first() else { continue };
@@ -44,9 +44,9 @@ pub(super) fn check(linter: &mut Linter) {
         }
     }
     for (name, owners) in by_name.iter().filter(|(_, owners)| owners.len() > 1) {
-        let servers: Vec<_> = owners.iter().map(|tool| tool.id.server().to_owned()).collect();
+        let servers = owners.iter().map(|tool| tool.id.server().to_owned());
         let place = linter.places.tool(&owners[0].id, "name");
-        let message = format!("{} servers have it: {}", servers.len(), some(&servers));
+        let message = format!("{} servers have it: {}", owners.len(), some(servers));
         linter.add(&NAME_SHARED, &format!("*/{name}"), place, &message);
     }
 }

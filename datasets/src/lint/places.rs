@@ -1,17 +1,19 @@
 //! Where in its file a thing stands. The loader forgets lines once it is done; here they are looked up again by id, so that
-//! runs do not carry them and a broken line does not shift the others.
+//! runs do not carry them and a broken line neither shifts the others nor stands for one of them.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::path::Path;
 
 use harness::dataset::Dataset;
 use harness::ids::ToolId;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use crate::load::{column, read_bytes};
+use crate::load::{column, parse_line, read_bytes};
 use crate::problem::{Position, clean};
 use crate::wire;
+
+const SERVERS: &str = "servers.jsonl";
 
 /// A place in a file of the dataset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,81 +24,72 @@ pub struct Place {
     pub position: Option<Position>,
 }
 
-/// The lines of all files by what they describe.
-pub(super) struct Places(HashMap<String, File>);
+/// The lines of all files.
+pub(super) struct Places(HashMap<String, Lines>);
 
-/// A file, and its lines by id.
-struct File {
-    text: String,
-    lines: HashMap<String, (usize, Range<usize>)>,
-}
+/// The lines of a file by the id of what they describe, each with its number.
+type Lines = HashMap<String, (usize, String)>;
 
-/// What names a line, whatever the file. A query also has an actor, so the order of the fields matters in [`Id::take`].
-#[derive(Deserialize)]
-struct Id {
-    query: Option<String>,
-    name: Option<String>,
-    server: Option<String>,
-    actor: Option<String>,
-}
-
-impl Id {
-    fn take(self) -> Option<String> {
-        self.query.or(self.name).or(self.server).or(self.actor)
-    }
-}
-
-impl File {
-    fn read(dir: &Path, name: &str) -> Option<Self> {
-        let text = String::from_utf8_lossy(&read_bytes(&dir.join(name)).ok()?).into_owned();
-        let mut lines = HashMap::new();
-        let mut start = 0;
-        for (index, line) in text.split('\n').enumerate() {
-            let id = serde_json::from_str::<Id>(line).ok().and_then(Id::take);
-            if let Some(id) = id {
-                // Of two lines with one id the loader keeps the first.
-                lines.entry(id).or_insert((index + 1, start..start + line.len()));
-            }
-            start += line.len() + 1;
+/// The lines of a file that the loader can read; `None`: it cannot read any.
+fn lines<T: DeserializeOwned>(dir: &Path, name: &str, id: fn(T) -> String) -> Option<Lines> {
+    let bytes = read_bytes(&dir.join(name)).ok()?;
+    let mut lines = Lines::new();
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        let Ok(line) = std::str::from_utf8(line) else { continue };
+        if let Some(id) = parse_line(line).map(id) {
+            // Of two lines with one id the loader keeps the first.
+            lines.entry(id).or_insert_with(|| (index + 1, line.to_owned()));
         }
-        Some(Self { text, lines })
     }
+    Some(lines)
 }
 
 impl Places {
     pub(super) fn read(dir: &Path, dataset: &Dataset) -> Self {
-        let mut names: Vec<_> =
-            ["servers.jsonl", "skills.jsonl", "actors.jsonl", "queries.jsonl"].map(str::to_owned).into();
+        let mut files = HashMap::new();
+        let mut add = |name: &str, lines: Option<Lines>| files.extend(lines.map(|lines| (name.to_owned(), lines)));
+        add(SERVERS, lines(dir, SERVERS, |line: wire::Server| line.server));
+        add("skills.jsonl", lines(dir, "skills.jsonl", |line: wire::Skill| line.name));
+        add("actors.jsonl", lines(dir, "actors.jsonl", |line: wire::Actor| line.actor));
+        add("queries.jsonl", lines(dir, "queries.jsonl", |line: wire::Query| line.query));
         // Not only those of servers.jsonl: a broken line there still leaves the tools.
-        names.extend(dataset.catalogue.tools.iter().map(|tool| tools_file(&tool.id)));
+        let mut names: Vec<_> = dataset.catalogue.tools.iter().map(|tool| tools_file(&tool.id)).collect();
         names.sort();
         names.dedup();
-        Self(names.into_iter().filter_map(|name| File::read(dir, &name).map(|file| (name, file))).collect())
-    }
-
-    /// The place of a key in the line of a file that describes `id`.
-    pub(super) fn of(&self, name: &str, id: &str, key: &str) -> Place {
-        let found = self.0.get(name).and_then(|file| file.lines.get(id).map(|line| (&file.text, line)));
-        match found {
-            Some((text, (line, range))) => {
-                let column = column(text.get(range.clone()).unwrap_or_default(), key);
-                Place { file: clean(name), position: Some(Position { line: *line, column }) }
-            }
-            // The actor `all` needs no line, and then there may be no file.
-            None if !self.0.contains_key(name) => Place { file: "dataset.toml".to_owned(), position: None },
-            None => Place { file: clean(name), position: None },
+        for name in names {
+            add(&name, lines(dir, &name, |line: wire::Tool| line.name));
         }
+        Self(files)
     }
 
+    /// The place that a path leads to in the line of a file that describes `id` (see [`column`]).
+    pub(super) fn of(&self, name: &str, id: &str, path: &[&str]) -> Place {
+        self.first(name, id, &[path])
+    }
+
+    /// The place of a key of a tool.
     pub(super) fn tool(&self, id: &ToolId, key: &str) -> Place {
-        self.of(&tools_file(id), id.name(), key)
+        // The title may stand among the annotations instead.
+        self.first(&tools_file(id), id.name(), &[&[key], &["annotations", key]])
+    }
+
+    /// The place that the first of the paths that leads anywhere leads to.
+    fn first(&self, name: &str, id: &str, paths: &[&[&str]]) -> Place {
+        let Some(lines) = self.0.get(name) else {
+            // The actor `all` needs no line, and then there may be no file.
+            return Place { file: "dataset.toml".to_owned(), position: None };
+        };
+        let position = lines.get(id).map(|(line, text)| {
+            let column = paths.iter().find_map(|path| column(text, path)).unwrap_or(1);
+            Position { line: *line, column }
+        });
+        Place { file: clean(name), position }
     }
 
     /// Whether the server declares that its descriptions share text on purpose.
     pub(super) fn boilerplate(&self, server: &str) -> bool {
-        let Some(file) = self.0.get("servers.jsonl") else { return false };
-        let line = file.lines.get(server).and_then(|(_, range)| file.text.get(range.clone()));
-        line.and_then(|line| serde_json::from_str::<wire::Server>(line).ok()).is_some_and(|server| server.boilerplate)
+        let line = self.0.get(SERVERS).and_then(|lines| lines.get(server));
+        line.and_then(|(_, line)| parse_line::<wire::Server>(line)).is_some_and(|server| server.boilerplate)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Queries and their labels.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use harness::catalogue::Actor;
@@ -34,7 +35,7 @@ pub(super) fn check(linter: &mut Linter) {
 }
 
 fn place(linter: &Linter, query: &Query, key: &str) -> Place {
-    linter.places.of("queries.jsonl", query.id.as_str(), key)
+    linter.places.of("queries.jsonl", query.id.as_str(), &[key])
 }
 
 fn add(linter: &mut Linter, rule: &'static super::Rule, query: &Query, key: &str, message: &str) {
@@ -60,27 +61,27 @@ struct Asked<'d> {
 /// Words that occur again, with the same gold or with other gold.
 fn repeated(linter: &mut Linter) {
     let dataset = linter.dataset;
-    // Per question the first query of each gold.
-    let mut asked: HashMap<Asked, Vec<(&Query, Gold)>> = HashMap::new();
+    // Per question its first query, and the first query of each gold.
+    let mut asked: HashMap<Asked, (&Query, HashMap<Gold, &Query>)> = HashMap::new();
     for query in &dataset.queries {
         let spoken = words(&query.text).join(" ");
         // Nothing but signs: they are what counts.
         let words = if spoken.is_empty() { fold(&query.text) } else { spoken };
         let candidates = query.candidates.as_ref().map(|list| list.iter().collect());
-        let seen = asked.entry(Asked { words, actor: &query.actor, candidates }).or_default();
-        let gold = right(linter, query);
-        let twin = seen.iter().find(|(_, other)| *other == gold).map(|(twin, _)| *twin);
-        let (rule, first, message) = match (twin, seen.first()) {
-            (Some(twin), _) => (&REPEATED_QUERY, twin, "the words occur before, with the same right tools"),
-            (None, Some((first, _))) => (&CONTRADICTION, *first, "the words occur before, with other right tools"),
-            (None, None) => {
-                seen.push((query, gold));
-                continue;
+        let asked = asked.entry(Asked { words, actor: &query.actor, candidates });
+        let (first, golds) = asked.or_insert_with(|| (query, HashMap::new()));
+        let (rule, first, message) = match golds.entry(right(linter, query)) {
+            Entry::Occupied(twin) => {
+                (&REPEATED_QUERY, *twin.get(), "the words occur before, with the same right tools")
+            }
+            Entry::Vacant(gold) => {
+                gold.insert(query);
+                if first.id == query.id {
+                    continue;
+                }
+                (&CONTRADICTION, *first, "the words occur before, with other right tools")
             }
         };
-        if twin.is_none() {
-            seen.push((query, gold));
-        }
         let place = place(linter, query, "text");
         linter.add(rule, &format!("{} ~ {}", first.id, query.id), place, message);
     }

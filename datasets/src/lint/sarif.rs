@@ -1,21 +1,23 @@
 //! Findings as SARIF 2.1.0, the format in which code hosts take the results of analysers.
 
 use std::fmt::Write as _;
+use std::path::{Component, Path};
 
 use harness::ids::Digest;
 use serde_json::{Value, json};
 
 use super::rules::STALE_ACCEPTANCE;
-use super::{Accepted, BASELINE, Finding, Linted, RULES, Rule};
+use super::{Accepted, Finding, Linted, RULES, Rule};
 
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
 /// A SARIF log of one run. `folder` is the dataset folder as a reader of the log should see it, relative to the root of the
-/// repository or absolute; every place is below it. What the baseline accepts is there, marked as suppressed.
-pub fn sarif(linted: &Linted, folder: &str) -> Value {
-    let open = linted.findings.iter().map(|finding| result(linted, finding, folder));
+/// repository or absolute and without `..`; every place is below it, but for those in a `baseline` from elsewhere, which is
+/// named in the same way. What the baseline accepts is there, marked as suppressed.
+pub fn sarif(linted: &Linted, folder: &Path, baseline: Option<&Path>) -> Value {
+    let open = linted.findings.iter().map(|finding| result(finding, folder, baseline));
     let accepted = linted.accepted.iter().map(|Accepted { finding, why }| {
-        let mut result = result(linted, finding, folder);
+        let mut result = result(finding, folder, baseline);
         result["suppressions"] = json!([{"kind": "external", "status": "accepted", "justification": why}]);
         result
     });
@@ -46,11 +48,13 @@ fn descriptor(rule: &Rule) -> Value {
     })
 }
 
-fn result(linted: &Linted, finding: &Finding, folder: &str) -> Value {
+fn result(finding: &Finding, folder: &Path, baseline: Option<&Path>) -> Value {
     let Finding { rule, subject, place, message } = finding;
-    // A baseline from elsewhere is named as it was given, all other files lie in the folder.
-    let outside = *rule == &STALE_ACCEPTANCE && linted.baseline.as_deref() != Some(BASELINE);
-    let uri = if outside { uri("", &place.file) } else { uri(folder, &place.file) };
+    let uri = match baseline {
+        // Only its own entries are in the baseline.
+        Some(baseline) if *rule == &STALE_ACCEPTANCE => uri(baseline),
+        _ => uri(&folder.join(&place.file)),
+    };
     let mut location = json!({"artifactLocation": {"uri": uri}});
     if let Some(position) = place.position {
         location["region"] = json!({"startLine": position.line, "startColumn": position.column});
@@ -69,30 +73,55 @@ fn result(linted: &Linted, finding: &Finding, folder: &str) -> Value {
     })
 }
 
-/// A file as a URI: relative if the folder is.
-fn uri(folder: &str, file: &str) -> String {
-    let folder = folder.trim_end_matches('/');
-    let folder = folder.strip_prefix("./").unwrap_or(folder);
-    let path = if folder.is_empty() || folder == "." { file.to_owned() } else { format!("{folder}/{file}") };
-    let mut uri = if path.starts_with('/') { "file://".to_owned() } else { String::new() };
-    for byte in path.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
-            uri.push(char::from(byte));
+/// A file as a URI reference: relative if the path is. Segments that say nothing (`.`) are left out, as SARIF wants it.
+fn uri(path: &Path) -> String {
+    let segments = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(encoded(name.as_encoded_bytes())),
+        Component::ParentDir => Some("..".to_owned()),
+        Component::CurDir | Component::RootDir | Component::Prefix(_) => None,
+    });
+    let path_of_uri = segments.collect::<Vec<_>>().join("/");
+    if path.is_absolute() { format!("file:///{path_of_uri}") } else { path_of_uri }
+}
+
+/// A segment of a path, with everything encoded that means something in a URI or is no ASCII.
+fn encoded(segment: &[u8]) -> String {
+    let mut encoded = String::new();
+    for &byte in segment {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
         } else {
-            let _ = write!(uri, "%{byte:02X}");
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
-    uri
+    encoded
 }
 
 #[cfg(test)]
 mod tests {
-    use super::uri;
+    use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn files_become_uris() {
+        let uri = |folder: &str, file: &str| uri(&Path::new(folder).join(file));
         assert_eq!(uri("./data/my set/", "tools/ä:b.jsonl"), "data/my%20set/tools/%C3%A4%3Ab.jsonl");
         assert_eq!(uri("/srv/data", "dataset.toml"), "file:///srv/data/dataset.toml");
         assert_eq!(uri(".", "dataset.toml"), "dataset.toml");
+        assert_eq!(uri("a//b/./c", "100%.toml"), "a/b/c/100%25.toml");
+        assert_eq!(uri("C:\\odd", "?a#b"), "C%3A%5Codd/%3Fa%23b");
+    }
+
+    proptest! {
+        /// As the schema of SARIF wants an `artifactLocation`: `"format": "uri-reference"`.
+        #[test]
+        fn any_path_becomes_a_uri_reference(path in "/?([^/\\x00]{1,6}/){0,3}[^/\\x00]{1,6}") {
+            let schema = json!({"type": "string", "format": "uri-reference"});
+            let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+            let uri = uri(Path::new(&path));
+            prop_assert!(validator.is_valid(&json!(uri)), "{}", uri);
+            prop_assert!(uri.is_ascii() && !uri.starts_with("//"), "{}", uri);
+        }
     }
 }

@@ -1,11 +1,17 @@
 //! Schemas of arguments. The walk goes by what stands where: only a key of a schema is a keyword, so an argument called
 //! `properties`, `type`, `items` or `$ref` is an argument, and what `default`, `const`, `enum` and `examples` hold is data.
+//!
+//! Schemas come from anywhere and may be large. Each is walked once and indexed once; a reference costs a look-up, and a pointer
+//! is only written out for what is shown.
 
-use serde_json::{Map, Value};
+mod references;
+
+use serde_json::Value;
 
 use super::rules::{ARRAY_WITHOUT_ITEMS, DEEP, REF_UNRESOLVED, ROOT_COMBINATOR, Rule, SCHEMA_INVALID};
 use super::{Linter, some};
 use crate::problem::{clean_up_to, quote};
+use references::unresolved;
 
 /// More levels of arguments than this are deep.
 const LEVELS: usize = 5;
@@ -26,36 +32,32 @@ pub(super) fn check(linter: &mut Linter) {
 /// One finding per rule at most.
 fn faults(schema: &Value) -> Vec<(&'static Rule, String)> {
     let Value::Object(root) = schema else { return Vec::new() };
-    let nodes = nodes(root);
+    let nodes = Nodes::of(schema);
     let mut faults = Vec::new();
-    let references = Referable::new(schema, &nodes);
-    let unresolved: Vec<_> = nodes
-        .iter()
-        .filter_map(|node| Some((node, node.schema.get("$ref")?.as_str()?)))
-        .filter(|(_, reference)| !references.resolves(reference))
-        .map(|(node, reference)| format!("{} at {}", quote(reference), node.place()))
-        .collect();
+    let unresolved = unresolved(&nodes);
     if !unresolved.is_empty() {
-        faults.push((&REF_UNRESOLVED, format!("unresolved: {}", some(&unresolved))));
+        let shown = unresolved.iter().map(|(node, reference)| format!("{} at {}", quote(reference), nodes.place(node)));
+        faults.push((&REF_UNRESOLVED, format!("unresolved: {}", some(shown))));
     }
     // A root of another type is refused by the loader, under the same rule.
-    let combinators: Vec<_> =
-        COMBINATORS.iter().filter(|key| root.contains_key(**key)).map(|key| format!("`{key}`")).collect();
+    let combinators: Vec<_> = COMBINATORS.iter().filter(|key| root.contains_key(**key)).collect();
     if !combinators.is_empty() {
-        faults.push((&ROOT_COMBINATOR, format!("the root has {}", some(&combinators))));
+        let shown = combinators.iter().map(|key| format!("`{key}`"));
+        faults.push((&ROOT_COMBINATOR, format!("the root has {}", some(shown))));
     } else if !root.contains_key("type") {
         faults.push((&ROOT_COMBINATOR, "the root has no `type`".to_owned()));
     }
-    let bare: Vec<_> = nodes.iter().filter(|node| is_bare_array(node.schema)).map(Node::place).collect();
+    let bare: Vec<_> = nodes.0.iter().filter(|node| is_bare_array(node.schema)).collect();
     if !bare.is_empty() {
-        faults.push((&ARRAY_WITHOUT_ITEMS, format!("no `items` at {}", some(&bare))));
+        let shown = bare.iter().map(|node| nodes.place(node));
+        faults.push((&ARRAY_WITHOUT_ITEMS, format!("no `items` at {}", some(shown))));
     }
     if let Some(complaint) = invalid(schema, unresolved.is_empty()) {
         faults.push((&SCHEMA_INVALID, complaint));
     }
-    let deepest = nodes.iter().max_by_key(|node| node.level);
+    let deepest = nodes.0.iter().max_by_key(|node| node.level);
     if let Some(node) = deepest.filter(|node| node.level > LEVELS) {
-        faults.push((&DEEP, format!("{} levels at {}", node.level, node.place())));
+        faults.push((&DEEP, format!("{} levels at {}", node.level, nodes.place(node))));
     }
     faults
 }
@@ -74,28 +76,34 @@ fn invalid(schema: &Value, resolved: bool) -> Option<String> {
     jsonschema::validator_for(schema).err().map(|error| clean_up_to(COMPLAINT, &error.to_string()))
 }
 
-fn is_bare_array(schema: &Map<String, Value>) -> bool {
+fn is_bare_array(schema: &Value) -> bool {
     let array = match schema.get("type") {
         Some(Value::String(kind)) => kind == "array",
         Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "array"),
         _ => false,
     };
-    array && !["items", "prefixItems"].iter().any(|key| schema.contains_key(*key))
+    array && !["items", "prefixItems"].iter().any(|key| schema.get(*key).is_some())
 }
 
 /// A schema inside a schema.
 struct Node<'s> {
-    schema: &'s Map<String, Value>,
-    pointer: String,
+    /// An object.
+    schema: &'s Value,
+    /// The node it stands in, and the part of that it is; `None`: the root.
+    within: Option<(usize, Part<'s>)>,
+    /// The nearest node around it, or itself, that is a document of its own, from which its references count.
+    document: usize,
     /// How many objects and arrays are around the value it describes, as far as that is written out here: references are
     /// not followed, and a definition starts anew.
     level: usize,
 }
 
-impl Node<'_> {
-    fn place(&self) -> String {
-        if self.pointer.is_empty() { "the root".to_owned() } else { quote(&self.pointer) }
-    }
+/// Where in another schema a schema stands.
+#[derive(Clone, Copy)]
+enum Part<'s> {
+    Keyword(&'s str),
+    Item(&'s str, usize),
+    Named(&'s str, &'s str),
 }
 
 /// What the value of a keyword is.
@@ -124,107 +132,68 @@ fn holds(keyword: &str, level: usize) -> Option<(Holds, usize)> {
 }
 
 /// All schemas of a schema, itself first, in the order in which they are written.
-fn nodes<'s>(root: &'s Map<String, Value>) -> Vec<Node<'s>> {
-    let mut nodes = Vec::new();
-    let mut open = vec![Node { schema: root, pointer: String::new(), level: 0 }];
-    while let Some(node) = open.pop() {
-        let mut inner = Vec::new();
-        for (keyword, value) in node.schema {
-            let Some((holds, level)) = holds(keyword, node.level) else { continue };
-            let pointer = format!("{}/{keyword}", node.pointer);
-            let mut push = |value: &'s Value, pointer: String| {
-                if let Value::Object(schema) = value {
-                    inner.push(Node { schema, pointer, level });
-                }
-            };
-            match (holds, value) {
-                (Holds::Named, Value::Object(named)) => {
-                    named.iter().for_each(|(name, value)| push(value, format!("{pointer}/{}", escape(name))));
-                }
-                (Holds::Schemas, Value::Array(list)) => {
-                    list.iter().enumerate().for_each(|(index, value)| push(value, format!("{pointer}/{index}")));
-                }
-                (Holds::Schema | Holds::Schemas, value) => push(value, pointer),
-                (Holds::Named, _) => {}
+struct Nodes<'s>(Vec<Node<'s>>);
+
+impl<'s> Nodes<'s> {
+    fn of(root: &'s Value) -> Self {
+        let mut nodes = Vec::new();
+        let mut open = vec![Node { schema: root, within: None, document: 0, level: 0 }];
+        while let Some(mut node) = open.pop() {
+            let index = nodes.len();
+            if id(node.schema).is_some() {
+                node.document = index;
             }
+            let mut inner = Vec::new();
+            for (keyword, value) in node.schema.as_object().into_iter().flatten() {
+                let Some((holds, level)) = holds(keyword, node.level) else { continue };
+                let mut push = |schema: &'s Value, part| {
+                    if schema.is_object() {
+                        inner.push(Node { schema, within: Some((index, part)), document: node.document, level });
+                    }
+                };
+                match (holds, value) {
+                    (Holds::Named, Value::Object(named)) => {
+                        named.iter().for_each(|(name, value)| push(value, Part::Named(keyword, name)));
+                    }
+                    (Holds::Schemas, Value::Array(list)) => {
+                        list.iter().enumerate().for_each(|(index, value)| push(value, Part::Item(keyword, index)));
+                    }
+                    (Holds::Schema | Holds::Schemas, value) => push(value, Part::Keyword(keyword)),
+                    (Holds::Named, _) => {}
+                }
+            }
+            nodes.push(node);
+            open.extend(inner.into_iter().rev());
         }
-        nodes.push(node);
-        open.extend(inner.into_iter().rev());
+        Self(nodes)
     }
-    nodes
+
+    /// The place of a node as a message names it, by its JSON Pointer.
+    fn place(&self, node: &Node) -> String {
+        let mut parts = Vec::new();
+        let mut around = node.within;
+        while let Some((index, part)) = around {
+            parts.push(match part {
+                Part::Keyword(keyword) => format!("/{keyword}"),
+                Part::Item(keyword, index) => format!("/{keyword}/{index}"),
+                Part::Named(keyword, name) => format!("/{keyword}/{}", escape(name)),
+            });
+            around = self.0[index].within;
+        }
+        parts.reverse();
+        if parts.is_empty() { "the root".to_owned() } else { quote(&parts.concat()) }
+    }
+}
+
+/// The id that makes a schema a document of its own; with a fragment it is an anchor, as older drafts write them.
+fn id(schema: &Value) -> Option<&str> {
+    let id = schema.get("$id")?.as_str()?;
+    (!id.starts_with('#')).then(|| id.trim_end_matches('#'))
 }
 
 /// A name as a part of a JSON Pointer.
 fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
-}
-
-/// What references of a schema can name.
-struct Referable<'s> {
-    root: &'s Value,
-    nodes: &'s [Node<'s>],
-}
-
-impl<'s> Referable<'s> {
-    fn new(root: &'s Value, nodes: &'s [Node<'s>]) -> Self {
-        Self { root, nodes }
-    }
-
-    fn resolves(&self, reference: &str) -> bool {
-        let (resource, fragment) = reference.split_once('#').unwrap_or((reference, ""));
-        if is_meta_schema(resource) {
-            return true;
-        }
-        // Schemas with an `$id` are documents of their own; the root is one, with or without.
-        let resources = self.nodes.iter().filter(|node| {
-            let id = node.schema.get("$id").and_then(Value::as_str).map(|id| id.trim_end_matches('#'));
-            match id {
-                _ if resource.is_empty() => node.pointer.is_empty() || id.is_some(),
-                Some(id) => id == resource || id.rsplit('/').next() == Some(resource),
-                None => false,
-            }
-        });
-        let fragment = percent_decode(fragment);
-        let mut resources = resources.peekable();
-        if fragment.is_empty() || resources.peek().is_none() {
-            return resources.peek().is_some();
-        }
-        if fragment.starts_with('/') {
-            let target = |node: &Node| self.root.pointer(&format!("{}{fragment}", node.pointer)).is_some_and(is_schema);
-            return resources.any(target);
-        }
-        let named = |node: &Node, key: &str, name: &str| node.schema.get(key).is_some_and(|value| value == name);
-        let id = format!("#{fragment}");
-        self.nodes.iter().any(|node| {
-            named(node, "$anchor", &fragment) || named(node, "$dynamicAnchor", &fragment) || named(node, "$id", &id)
-        })
-    }
-}
-
-fn is_schema(value: &Value) -> bool {
-    value.is_object() || value.is_boolean()
-}
-
-/// Those of the drafts are compiled into the validator.
-fn is_meta_schema(resource: &str) -> bool {
-    let rest = resource.strip_prefix("https://").or_else(|| resource.strip_prefix("http://"));
-    rest.is_some_and(|rest| rest.starts_with("json-schema.org/draft"))
-}
-
-/// `%7B` as `{`; what is no such code stays.
-fn percent_decode(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&byte, tail)) = rest.split_first() {
-        let code = (byte == b'%').then(|| tail.get(..2)).flatten();
-        let decoded = code
-            .and_then(|code| std::str::from_utf8(code).ok())
-            .filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit()))
-            .and_then(|code| u8::from_str_radix(code, 16).ok());
-        bytes.push(decoded.unwrap_or(byte));
-        rest = if decoded.is_some() { &tail[2..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]
@@ -234,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    fn ids(schema: &Value) -> String {
+    pub(super) fn ids(schema: &Value) -> String {
         faults(schema).iter().map(|(rule, _)| rule.id).collect::<Vec<_>>().join(" ")
     }
 
@@ -252,36 +221,25 @@ mod tests {
         assert_eq!(ids(&schema), "");
     }
 
+    /// What would be walked again for every reference to it doubles with each of these.
     #[test]
-    fn references_resolve_inside_the_schema_only() {
-        let with = |reference: &str| {
-            ids(&json!({"type": "object", "properties": {
-                "a/b": {"anyOf": [{"type": "object", "properties": {"ü": {"type": "null"}}}]},
-                "c": {"$ref": reference},
-                "d": {"$anchor": "here", "title": "text"},
-                "e": {"$id": "https://example.org/item.json", "$defs": {"x": true}},
-            }}))
+    fn references_to_references_are_not_walked_again_and_again() {
+        let definitions = |count: usize, define: &dyn Fn(usize) -> Value| {
+            let definitions: serde_json::Map<_, _> =
+                (0..count).map(|index| (format!("d{index}"), define(index))).collect();
+            ids(&json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}))
         };
-        for good in [
-            "#",
-            "#/properties/a~1b/anyOf/0/properties/%C3%BC",
-            "#here",
-            "https://example.org/item.json#/$defs/x",
-            "item.json",
-            "http://json-schema.org/draft-07/schema#",
-        ] {
-            assert!(!with(good).contains("TG301"), "{good}: {}", with(good));
-        }
-        for bad in [
-            "#/properties/x",
-            "#/properties/a~1b/anyOf/1",
-            "#there",
-            "other.json",
-            "#/properties/d/title",
-            "https://example.org/item.json#/$defs/y",
-        ] {
-            assert_eq!(with(bad), "TG301", "{bad}");
-        }
+        let to = |index: usize| json!({"$ref": format!("#/$defs/d{index}")});
+        let twice = |index| if index == 59 { json!(true) } else { json!({"anyOf": [to(index + 1), to(index + 1)]}) };
+        assert_eq!(definitions(60, &twice), "");
+        assert_eq!(
+            definitions(60, &|index| json!({"properties": {"l": to((index + 1) % 60), "r": to((index + 7) % 60)}})),
+            ""
+        );
+        assert_eq!(definitions(2_000, &|index| if index == 1_999 { json!({}) } else { to(index + 1) }), "");
+        assert_eq!(definitions(2_000, &|_| json!({"anyOf": [to(0), {"not": to(1_999)}]})), "");
+        let wide: Vec<_> = (0..2_000).map(|_| to(1)).collect();
+        assert_eq!(definitions(2, &|index| if index == 0 { json!({"anyOf": wide}) } else { json!({}) }), "");
     }
 
     #[test]

@@ -17,16 +17,17 @@ pub(super) fn check(linter: &mut Linter) {
     orphans(linter);
     let dataset = linter.dataset;
     for actor in &dataset.actors {
-        let place = linter.places.of("actors.jsonl", actor.id.as_str(), "actor");
-        let tools = tools_of(actor, linter).count();
-        if tools > TOOLS {
-            linter.add(&TOOL_CAP, actor.id.as_str(), place.clone(), &format!("the actor sees {tools} tools"));
+        let place = linter.places.of("actors.jsonl", actor.id.as_str(), &["actor"]);
+        let tools: Vec<_> = tools_of(actor, linter).collect();
+        if tools.len() > TOOLS {
+            let message = format!("the actor sees {} tools", tools.len());
+            linter.add(&TOOL_CAP, actor.id.as_str(), place.clone(), &message);
         }
         let skills = skills_of(actor, linter);
         if skills > SKILLS {
             linter.add(&TOO_MANY_SKILLS, actor.id.as_str(), place, &format!("the actor sees {skills} skills"));
         }
-        grants(linter, actor);
+        grants(linter, actor, &tools);
     }
 }
 
@@ -48,33 +49,35 @@ fn orphans(linter: &mut Linter) {
         return;
     }
     let listed: HashSet<_> = catalogue.skills.iter().flat_map(|skill| &skill.allowed_tools).collect();
-    let mut servers: BTreeMap<&str, (usize, Vec<String>)> = BTreeMap::new();
+    let mut servers: BTreeMap<&str, (usize, Vec<&str>)> = BTreeMap::new();
     for tool in catalogue.tools.iter().filter(|tool| !tool.core) {
         let (all, orphans) = servers.entry(tool.id.server()).or_default();
         *all += 1;
         if !listed.contains(&tool.id) {
-            orphans.push(tool.name().to_owned());
+            orphans.push(tool.name());
         }
     }
     for (server, (all, orphans)) in servers.into_iter().filter(|(_, (_, orphans))| !orphans.is_empty()) {
-        let place = linter.places.of("servers.jsonl", server, "server");
-        let message = format!("{} of {} in no skill: {}", orphans.len(), plural(all, "tool"), some(&orphans));
+        let place = linter.places.of("servers.jsonl", server, &["server"]);
+        let shown = some(orphans.iter().map(|name| (*name).to_owned()));
+        let message = format!("{} of {} in no skill: {shown}", orphans.len(), plural(all, "tool"));
         linter.add(&ORPHANS, server, place, &message);
     }
 }
 
-fn grants(linter: &mut Linter, actor: &Actor) {
+/// `tools` are those that the actor may call.
+fn grants(linter: &mut Linter, actor: &Actor, tools: &[&Tool]) {
     let deferrable = linter.dataset.catalogue.tools.iter().any(|tool| !tool.core);
     if !deferrable {
         return;
     }
-    if tools_of(actor, linter).all(|tool| tool.core) {
-        let place = linter.places.of("actors.jsonl", actor.id.as_str(), "grants");
+    if tools.iter().all(|tool| tool.core) {
+        let place = linter.places.of("actors.jsonl", actor.id.as_str(), &["grants"]);
         linter.add(&ACTOR_WITHOUT_GRANT, actor.id.as_str(), place, "the actor may call no tool but core");
         return;
     }
     for grant in &actor.grants {
-        if tools_of(actor, linter).any(|tool| grant.covers(&tool.id)) {
+        if tools.iter().any(|tool| grant.covers(&tool.id)) {
             continue;
         }
         let pattern = match grant {
@@ -82,7 +85,7 @@ fn grants(linter: &mut Linter, actor: &Actor) {
             Grant::Server(server) => format!("{server}/*"),
             Grant::Tool(tool) => tool.to_string(),
         };
-        let place = linter.places.of("actors.jsonl", actor.id.as_str(), &pattern);
+        let place = linter.places.of("actors.jsonl", actor.id.as_str(), &["grants", &pattern]);
         let narrowed = if actor.read_only { " that only reads" } else { "" };
         let message = format!("grant {} covers no tool{narrowed}", quote(&pattern));
         linter.add(&ACTOR_WITHOUT_GRANT, &format!("{} ~ {pattern}", actor.id), place, &message);

@@ -6,6 +6,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::problem::Position;
 use crate::testing::{MANIFEST, folder, lines, put};
 
 mod output;
@@ -91,6 +92,40 @@ fn a_clean_dataset_has_no_finding() {
     let linted = lint(folder(&CLEAN).path(), None).unwrap();
     assert_eq!(linted.findings, []);
     assert!(!linted.incomplete && linted.accepted.is_empty() && linted.baseline.is_none());
+}
+
+/// Lines and columns of a rule's findings in the changed dataset.
+fn places<T: AsRef<[u8]>>(rule: &str, files: &[(&str, T)]) -> Vec<(usize, usize)> {
+    let linted = lint(changed(files).path(), None).unwrap();
+    let found = linted.findings.into_iter().filter(|finding| finding.rule.id == rule);
+    found.map(|finding| finding.place.position.unwrap()).map(|Position { line, column }| (line, column)).collect()
+}
+
+#[test]
+fn places_are_those_of_the_line_s_own_keys() {
+    let schema = r#"{"inputSchema": {"type": "object", "properties": {"name": {"type": "array"}, "description": {"enum": ["title"]}, "title": {}, "annotations": {}}}, "#;
+    let column = |key: &str, rest: &str| schema.len() + rest.find(&format!("\"{key}\"")).unwrap() + 1;
+    let rest = r#""annotations": {"title": "a\u200bb"}, "description": "Short.", "name": "desk.close"}"#;
+    let at = |rule| places(rule, &[("tools/desk.jsonl", format!("{schema}{rest}")), ("skills.jsonl", String::new())]);
+    assert_eq!(at("TG101"), [(1, column("name", rest))]);
+    assert_eq!(at("TG202"), [(1, column("description", rest))]);
+    assert_eq!(at("TG205"), [(1, column("title", rest))]);
+    assert_eq!(at("TG303"), [(1, 2)]);
+    // What the loader says is placed in the same way, and so is what stands in lists.
+    let actors = r#"{"grants": ["*", "desk/*"], "roles": ["mail/*"], "actor": "all"}
+{"read_only": true, "roles": ["actor", "desk/*"], "grants": ["mail/*", "desk/*"], "actor": "ana"}"#;
+    assert_eq!(places("TG605", &[("actors.jsonl", actors)]), [(2, 72)]);
+    let skill = r#"{"body": "name", "tier": "pinned", "allowed-tools": ["mail/sent"], "description": "mail/sent", "name": "s"}"#;
+    assert_eq!(places("TG001", &[("skills.jsonl", skill)]), [(1, 54)]);
+}
+
+#[test]
+fn a_broken_line_does_not_stand_for_a_good_one_of_its_name() {
+    let tools = format!(
+        "{{\"name\": \"clock\"}}\n[\"clock\", \"d\"]\n{}",
+        CLEAN[3].1.replace("What time it is where the desk stands.", "Short.")
+    );
+    assert_eq!(places("TG202", &[("tools/desk.jsonl", tools)]), [(4, 19)]);
 }
 
 #[test]
@@ -339,6 +374,38 @@ fn large_datasets_stay_quick() {
     assert_eq!(linted.weight.tools, 1502);
 }
 
+/// The example that FORMAT.md tells newcomers to copy.
+#[test]
+fn the_example_of_the_format_has_no_finding() {
+    let (_, example) = include_str!("../../FORMAT.md").split_once("\n## A whole example\n").unwrap();
+    // Before each block its file, in backticks.
+    let parts: Vec<_> = example.split("```").collect();
+    let files = parts.chunks_exact(2).map(|pair| {
+        let name = pair[0].rsplit('`').nth(1).unwrap();
+        let (_, content) = pair[1].split_once('\n').unwrap();
+        (name, content)
+    });
+    let files: Vec<_> = files.collect();
+    let names: Vec<_> = files.iter().map(|(name, _)| *name).collect();
+    assert_eq!(
+        names,
+        [
+            "dataset.toml",
+            "servers.jsonl",
+            "tools/notes.jsonl",
+            "skills.jsonl",
+            "actors.jsonl",
+            "queries.jsonl",
+            "qrels.jsonl"
+        ]
+    );
+    let dir = folder(&files);
+    let dataset = crate::load(dir.path()).unwrap();
+    let no_tool = dataset.queries.iter().filter(|query| dataset.qrels.of(&query.id).is_no_tool());
+    assert_eq!((dataset.catalogue.tools.len(), dataset.queries.len(), no_tool.count()), (3, 3, 1));
+    assert_eq!(lint(dir.path(), None).unwrap().findings, []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -364,7 +431,7 @@ proptest! {
         put(dir.path(), name, content);
         match lint(dir.path(), None) {
             Ok(linted) => {
-                let shown = text(&linted, true) + &sarif(&linted, "x").to_string() + &serde_json::to_string(&linted).unwrap();
+                let shown = text(&linted, true) + &sarif(&linted, Path::new("x"), None).to_string() + &serde_json::to_string(&linted).unwrap();
                 prop_assert!(!shown.chars().any(|character| character.is_control() && character != '\n'), "{shown:?}");
                 prop_assert!(!shown.contains('\u{200b}'), "{shown:?}");
             }

@@ -47,11 +47,11 @@ pub(super) fn servers(dir: &Path, check: &mut Checker) -> Servers {
         }
         // The name is a file name, and `/` ends it in `server/tool`.
         if name.starts_with('.') || name.contains(['/', '\\']) {
-            let problem = row.problem("server", &format!("server {} cannot name a file", quote(name)));
+            let problem = row.problem(&["server"], &format!("server {} cannot name a file", quote(name)));
             check.report(problem.expected("a name without `/`, `\\` and leading `.`"));
             continue;
         }
-        if check.unique(row, "server", name, &mut seen) {
+        if check.unique(row, ("server", "server"), name, &mut seen) {
             let wire::Server { server, title, description, boilerplate: _, mcp: _ } = row.value.clone();
             servers.list.push(Server { name: server, title, description });
         }
@@ -77,11 +77,11 @@ impl Tools {
         self.index.get(id).map(|&index| &self.list[index])
     }
 
-    /// The tool that a text of a line refers to; reports it if there is none.
-    pub(super) fn resolve<T>(&self, row: &Row<T>, text: &str, check: &mut Checker) -> Option<ToolId> {
+    /// The tool that a text under a key of a line refers to; reports it if there is none.
+    pub(super) fn resolve<T>(&self, row: &Row<T>, key: &str, text: &str, check: &mut Checker) -> Option<ToolId> {
         let Ok(id) = text.parse::<ToolId>() else {
             let hint = self.hint(text, text, check);
-            let problem = row.problem(text, &format!("{} names no tool{hint}", quote(text)));
+            let problem = row.problem(&[key, text], &format!("{} names no tool{hint}", quote(text)));
             check.report(problem.expected("`server/tool`"));
             return None;
         };
@@ -90,7 +90,7 @@ impl Tools {
         }
         if !self.broken.contains(&id) && !self.unread.contains(id.server()) {
             let hint = self.hint(text, id.name(), check);
-            let problem = row.problem(text, &format!("tool {} does not exist{hint}", quote(text)));
+            let problem = row.problem(&[key, text], &format!("tool {} does not exist{hint}", quote(text)));
             check.report(problem.expected("a tool of tools/"));
         }
         None
@@ -160,12 +160,12 @@ fn tools_of(dir: &Path, server: &str, tools: &mut Tools, check: &mut Checker) {
     let mut seen = HashMap::new();
     for row in rows.rows {
         let name = &row.value.name;
-        if !check.id(&row, "name", name) || !check.unique(&row, "tool", name, &mut seen) {
+        if !check.id(&row, "name", name) || !check.unique(&row, ("name", "tool"), name, &mut seen) {
             continue;
         }
         let schema = row.value.input_schema.as_object();
         if schema.is_none_or(|schema| schema.get("type").is_some_and(|kind| kind != "object")) {
-            let problem = row.problem("inputSchema", &format!("the input schema of {} is no object", quote(name)));
+            let problem = row.problem(&["inputSchema"], &format!("the input schema of {} is no object", quote(name)));
             check.report(problem.expected("a JSON Schema with \"type\": \"object\"").rule("TG302"));
         }
         let wire::Tool { name, title, description, input_schema, annotations, core, tags } = row.value;
@@ -189,11 +189,11 @@ pub(super) struct Actors {
 }
 
 impl Actors {
-    /// The actor of that name; reports it, at `place`, if there is none.
-    pub(super) fn resolve<T>(&self, row: &Row<T>, place: &str, name: &str, check: &mut Checker) -> ActorId {
+    /// The actor of that name; reports it, at the end of `path`, if there is none.
+    pub(super) fn resolve<T>(&self, row: &Row<T>, path: &[&str], name: &str, check: &mut Checker) -> ActorId {
         if !self.known.contains(name) {
             let hint = check.suggest(name, self.list.iter().map(|actor| actor.id.as_str()));
-            let problem = row.problem(place, &format!("actor {} does not exist{hint}", quote(name)));
+            let problem = row.problem(path, &format!("actor {} does not exist{hint}", quote(name)));
             check.report(problem.expected("an actor of actors.jsonl, or `all`"));
         }
         ActorId::new(name)
@@ -211,7 +211,7 @@ pub(super) fn actors(dir: &Path, tools: &Tools, check: &mut Checker) -> Actors {
     let mut seen = HashMap::new();
     for row in &rows.rows {
         let wire::Actor { actor, roles, grants, read_only } = &row.value;
-        if !check.id(row, "actor", actor) || !check.unique(row, "actor", actor, &mut seen) {
+        if !check.id(row, "actor", actor) || !check.unique(row, ("actor", "actor"), actor, &mut seen) {
             continue;
         }
         for role in roles {
@@ -219,8 +219,10 @@ pub(super) fn actors(dir: &Path, tools: &Tools, check: &mut Checker) -> Actors {
         }
         let grants: Vec<_> = grants.iter().filter_map(|pattern| grant(row, pattern, tools, check)).collect();
         if *actor == wire::everybody() && (*read_only || !grants.contains(&Grant::Everything)) {
-            let problem =
-                row.problem("all", "actor `all` is not granted everything, but the scaling curve is measured with it");
+            let problem = row.problem(
+                &["actor", "all"],
+                "actor `all` is not granted everything, but the scaling curve is measured with it",
+            );
             check.report(problem.expected("grants [\"*\"] and no `read_only`"));
         }
         actors.known.insert(actor.clone());
@@ -239,11 +241,11 @@ fn grant<T>(row: &Row<T>, pattern: &str, tools: &Tools, check: &mut Checker) -> 
         return Some(Grant::Everything);
     }
     let Some(server) = pattern.strip_suffix("/*") else {
-        return tools.resolve(row, pattern, check).map(Grant::Tool);
+        return tools.resolve(row, "grants", pattern, check).map(Grant::Tool);
     };
     if !tools.servers.contains(server) && !tools.unread.contains(server) {
         let hint = check.suggest(server, tools.servers.iter());
-        let problem = row.problem(pattern, &format!("grant {} covers no tool{hint}", quote(pattern)));
+        let problem = row.problem(&["grants", pattern], &format!("grant {} covers no tool{hint}", quote(pattern)));
         check.report(problem.expected("`*`, `server/*` or `server/tool`"));
     }
     Some(Grant::Server(server.to_owned()))
@@ -256,28 +258,29 @@ pub(super) fn skills(dir: &Path, tools: &Tools, actors: &Actors, check: &mut Che
     for row in source.rows::<wire::Skill>("name", check).rows {
         let wire::Skill { name, description, allowed_tools, tier, body } = &row.value;
         if !is_skill_name(name) {
-            let problem = row.problem("name", &format!("skill name {} is unfit", quote(name)));
+            let problem = row.problem(&["name"], &format!("skill name {} is unfit", quote(name)));
             check.report(problem.expected("1 to 64 lower-case letters, digits and single inner hyphens"));
             continue;
         }
-        if !check.unique(&row, "skill", name, &mut seen) {
+        if !check.unique(&row, ("name", "skill"), name, &mut seen) {
             continue;
         }
         let length = description.chars().count();
         check.text(&row, "description", description);
         if length > SKILL_DESCRIPTION {
             let message = format!("the description of skill {} has {length} characters", quote(name));
-            check.report(row.problem("description", &message).expected("at most 1024"));
+            check.report(row.problem(&["description"], &message).expected("at most 1024"));
         }
-        let allowed_tools = allowed_tools.iter().filter_map(|text| tools.resolve(&row, text, check)).collect();
+        let allowed_tools =
+            allowed_tools.iter().filter_map(|text| tools.resolve(&row, "allowed-tools", text, check)).collect();
         let tier = match tier.split_once(':') {
             None if tier == "pinned" => Some(Tier::Pinned),
             Some(("role", role)) if !role.trim().is_empty() => Some(Tier::Role(role.to_owned())),
-            Some(("personal", actor)) => Some(Tier::Personal(actors.resolve(&row, tier, actor, check))),
+            Some(("personal", actor)) => Some(Tier::Personal(actors.resolve(&row, &["tier", tier], actor, check))),
             _ => None,
         };
         let Some(tier) = tier else {
-            let problem = row.problem("tier", &format!("tier {} is unknown", quote(&row.value.tier)));
+            let problem = row.problem(&["tier"], &format!("tier {} is unknown", quote(&row.value.tier)));
             check.report(problem.expected("`pinned`, `role:<role>` or `personal:<actor>`"));
             continue;
         };

@@ -41,7 +41,7 @@ pub(super) fn read(
     let mut entries = Vec::with_capacity(query_rows.rows.len());
     for row in &query_rows.rows {
         let id = &row.value.query;
-        if check.id(row, "query", id) && check.unique(row, "query", id, &mut seen) {
+        if check.id(row, "query", id) && check.unique(row, ("query", "query"), id, &mut seen) {
             entries.push(query(row, tools, actors, check));
         }
     }
@@ -73,27 +73,29 @@ fn query<'a>(row: &'a Row<'a, wire::Query>, tools: &Tools, actors: &Actors, chec
     let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == wire.kind);
     if kind.is_none() {
         let hint = check.suggest(&wire.kind, Kind::ALL.iter().map(|kind| kind.as_str()));
-        let problem = row.problem("kind", &format!("kind {} is unknown{hint}", quote(&wire.kind)));
+        let problem = row.problem(&["kind"], &format!("kind {} is unknown{hint}", quote(&wire.kind)));
         check.report(problem.expected(&Kind::ALL.map(Kind::as_str).join(", ")));
     }
     if !is_language(&wire.language) {
-        let problem = row.problem("language", &format!("language {} is no BCP 47 tag", quote(&wire.language)));
+        let problem = row.problem(&["language"], &format!("language {} is no BCP 47 tag", quote(&wire.language)));
         check.report(problem.expected("one such as `en` or `pt-BR`"));
     }
     let candidates = wire.candidates.as_ref().map(|list| candidates(row, list, tools, check));
     let mut results = BTreeMap::new();
     for (text, result) in &wire.results.0 {
-        if let Some(tool) = tools.resolve(row, text, check)
+        if let Some(tool) = tools.resolve(row, "results", text, check)
             && results.insert(tool, result.clone()).is_some()
         {
-            check.report(row.problem(text, &format!("tool {} has two results", quote(text))).expected("one"));
+            check.report(
+                row.problem(&["results", text], &format!("tool {} has two results", quote(text))).expected("one"),
+            );
         }
     }
     let query = Query {
         id: QueryId::new(&wire.query),
         intent: IntentId::new(&wire.intent),
         text: wire.text.clone(),
-        actor: actors.resolve(row, &wire.actor, &wire.actor, check),
+        actor: actors.resolve(row, &["actor", &wire.actor], &wire.actor, check),
         kind: kind.unwrap_or(Kind::Unspecified),
         language: wire.language.clone(),
         split: wire.split.clone(),
@@ -109,13 +111,16 @@ fn query<'a>(row: &'a Row<'a, wire::Query>, tools: &Tools, actors: &Actors, chec
 
 fn candidates(row: &Row<wire::Query>, list: &[String], tools: &Tools, check: &mut Checker) -> Vec<ToolId> {
     if list.is_empty() {
-        check.report(row.problem("candidates", "candidates is empty").expected("tools, or no such key"));
+        check.report(row.problem(&["candidates"], "candidates is empty").expected("tools, or no such key"));
     }
     let mut seen = HashSet::new();
     for text in list.iter().filter(|text| !seen.insert(text.as_str())) {
-        check.report(row.problem(text, &format!("candidate {} occurs twice", quote(text))).expected("each one once"));
+        check.report(
+            row.problem(&["candidates", text], &format!("candidate {} occurs twice", quote(text)))
+                .expected("each one once"),
+        );
     }
-    list.iter().filter_map(|text| tools.resolve(row, text, check)).collect()
+    list.iter().filter_map(|text| tools.resolve(row, "candidates", text, check)).collect()
 }
 
 /// Whether a text has the shape of a BCP 47 tag: subtags of 1 to 8 letters and digits, the first of letters.
@@ -135,7 +140,7 @@ fn splits(entries: &[Entry], check: &mut Checker) {
         if split != query.split && reported.insert(&query.intent) {
             let intent = quote(query.intent.as_str());
             let message = format!("intent {intent} is in {} here and in {split} on line {line}", query.split);
-            let problem = row.problem("intent", &message).expected("one split for all queries of an intent");
+            let problem = row.problem(&["intent"], &message).expected("one split for all queries of an intent");
             check.report(problem.rule("TG604"));
         }
     }
@@ -172,7 +177,7 @@ fn by_query<'a>(
             by_query[index].push(Mark { row, qrel });
         } else if !broken.contains(id) {
             let hint = check.suggest(id, ids());
-            let problem = row.problem(id, &format!("query {} does not exist{hint}", quote(id)));
+            let problem = row.problem(&["query", id], &format!("query {} does not exist{hint}", quote(id)));
             check.report(problem.expected("a query of queries.jsonl"));
         }
     }
@@ -184,15 +189,15 @@ fn qrel(row: &Row<wire::Qrel>, tools: &Tools, check: &mut Checker) -> Option<Qre
     let wire = &row.value;
     let group = u32::try_from(wire.group).ok();
     if group.is_none() {
-        let problem = row.problem("group", &format!("group {} is out of range", wire.group));
+        let problem = row.problem(&["group"], &format!("group {} is out of range", wire.group));
         check.report(problem.expected("an integer from 0"));
     }
     let relevance = u8::try_from(wire.relevance).ok().filter(|&relevance| relevance <= RELEVANCE_MAX);
     if relevance.is_none() {
-        let problem = row.problem("relevance", &format!("relevance {} is out of range", wire.relevance));
+        let problem = row.problem(&["relevance"], &format!("relevance {} is out of range", wire.relevance));
         check.report(problem.expected("0, 1, 2 or 3"));
     }
-    let tool = tools.resolve(row, &wire.tool, check)?;
+    let tool = tools.resolve(row, "tool", &wire.tool, check)?;
     arguments(row, &tool, tools, check);
     let arguments = wire.arguments.as_ref().map(|pairs| pairs.0.iter().cloned().collect());
     Some(Qrel { group: group?, tool, relevance: relevance?, arguments })
@@ -205,13 +210,13 @@ fn agree(entry: &Entry, marks: &[Mark], check: &mut Checker) {
         let wire = &row.value;
         if let Some(line) = seen.insert((wire.group, &wire.tool), row.line) {
             let message = format!("group {} labels {} twice, first on line {line}", wire.group, quote(&wire.tool));
-            check.report(row.problem(&wire.tool, &message).expected("one label"));
+            check.report(row.problem(&["tool", &wire.tool], &message).expected("one label"));
         }
         let outside = |qrel: &Qrel| entry.candidates.as_ref().is_some_and(|tools| !tools.contains(&qrel.tool));
         if qrel.as_ref().is_some_and(outside) {
             let query = quote(entry.query.id.as_str());
             let message = format!("{} is labelled but no candidate of query {query}", quote(&wire.tool));
-            check.report(row.problem(&wire.tool, &message).expected("one of its candidates"));
+            check.report(row.problem(&["tool", &wire.tool], &message).expected("one of its candidates"));
         }
     }
 }
@@ -221,17 +226,20 @@ fn arguments(row: &Row<wire::Qrel>, tool: &ToolId, tools: &Tools, check: &mut Ch
     let mut seen = HashSet::new();
     for (name, accepted) in row.value.arguments.iter().flat_map(|pairs| &pairs.0) {
         if !seen.insert(name) {
-            check.report(row.problem(name, &format!("argument {} occurs twice", quote(name))).expected("one list"));
+            check.report(
+                row.problem(&["arguments", name], &format!("argument {} occurs twice", quote(name)))
+                    .expected("one list"),
+            );
         }
         if accepted.is_empty() {
-            let problem = row.problem(name, &format!("argument {} accepts no value", quote(name)));
+            let problem = row.problem(&["arguments", name], &format!("argument {} accepts no value", quote(name)));
             check.report(problem.expected("a list of accepted values"));
         }
         if !takes(schema, name) {
             let known: Vec<_> =
                 schema.get("properties").and_then(|map| map.as_object()).into_iter().flatten().collect();
             let hint = check.suggest(name, known.iter().map(|(known, _)| known.as_str()));
-            let problem = row.problem(name, &format!("{tool} has no argument {}{hint}", quote(name)));
+            let problem = row.problem(&["arguments", name], &format!("{tool} has no argument {}{hint}", quote(name)));
             check.report(problem.expected("a property of its input schema"));
         }
     }
@@ -245,11 +253,15 @@ fn groups(entry: &Entry, marks: &[Mark], check: &mut Checker) {
         (Kind::NoTool, None) => {}
         (Kind::NoTool, Some(label)) => {
             let message = format!("query {id} is of kind no_tool, but qrels.jsonl line {} covers it", label.row.line);
-            check.report(entry.row.problem("kind", &message).expected("no label of relevance 2 or 3, or another kind"));
+            check.report(
+                entry.row.problem(&["kind"], &message).expected("no label of relevance 2 or 3, or another kind"),
+            );
         }
         (kind, None) => {
             let message = format!("query {id} is of kind {}, but no label covers it", kind.as_str());
-            check.report(entry.row.problem("kind", &message).expected("a label of relevance 2 or 3, or kind no_tool"));
+            check.report(
+                entry.row.problem(&["kind"], &message).expected("a label of relevance 2 or 3, or kind no_tool"),
+            );
         }
         (kind, Some(_)) => {
             // Per group its first line and whether it can be covered.
@@ -259,11 +271,11 @@ fn groups(entry: &Entry, marks: &[Mark], check: &mut Checker) {
             }
             for (group, (row, _)) in groups.iter().filter(|(_, (_, covered))| !covered) {
                 let message = format!("no label covers group {group} of query {id}");
-                check.report(row.problem("group", &message).expected("a member of relevance 2 or 3"));
+                check.report(row.problem(&["group"], &message).expected("a member of relevance 2 or 3"));
             }
             if kind == Kind::Multi && groups.len() < 2 {
                 let message = format!("query {id} is of kind multi, but has one group");
-                check.report(entry.row.problem("kind", &message).expected("two groups or more, or another kind"));
+                check.report(entry.row.problem(&["kind"], &message).expected("two groups or more, or another kind"));
             }
         }
     }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::error::Category;
 
 use super::Checker;
+use super::part::{column, text_of};
 use crate::problem::{Position, Problem, characters, quote, suggestion};
 
 /// One file of a dataset, read whole.
@@ -103,16 +104,11 @@ pub(super) struct Row<'a, T> {
 }
 
 impl<T> Row<'_, T> {
-    /// A problem at the place of a key or a text value of this line, or at its start if that is written with escapes.
-    pub(super) fn problem(&self, place: &str, message: &str) -> Problem {
-        Problem::error(self.file, message).at(Position { line: self.line, column: column(self.text, place) })
+    /// A problem at what a path through this line leads to (see [`column`]), or at its start.
+    pub(super) fn problem(&self, path: &[&str], message: &str) -> Problem {
+        let column = column(self.text, path).unwrap_or(1);
+        Problem::error(self.file, message).at(Position { line: self.line, column })
     }
-}
-
-/// Where a key or a text value stands in a line: the start if it is written with escapes.
-pub(crate) fn column(line: &str, place: &str) -> usize {
-    let needle = serde_json::to_string(place).expect("text serialises");
-    line.find(&needle).map_or(1, |at| characters(&line.as_bytes()[..at]) + 1)
 }
 
 /// Why a text is not the value it should be.
@@ -131,6 +127,11 @@ impl Fault {
             None => problem,
         }
     }
+}
+
+/// A line as the loader reads it; `None` where it would report it.
+pub(crate) fn parse_line<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
+    parse(text).ok()
 }
 
 fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Fault> {
@@ -182,6 +183,10 @@ pub(super) fn explain(path: &str, message: &str) -> (String, Option<String>) {
 
 /// The text value of a key in a line that cannot be read as a whole.
 fn salvage(text: &str, key: &str) -> Option<String> {
+    if let Some(found) = text_of(text, key) {
+        return Some(found);
+    }
+    // It may stand behind what is broken.
     let (_, rest) = text.split_once(&format!("\"{key}\""))?;
     let rest = rest.trim_start().strip_prefix(':')?;
     serde_json::Deserializer::from_str(rest).into_iter::<String>().next()?.ok()

@@ -19,7 +19,7 @@ fn data() -> Option<PathBuf> {
     let required = std::env::var("TOOLGAUGE_REQUIRE_DATA").is_ok_and(|value| value == "1");
     assert!(dir.is_some() || !required, "TOOLGAUGE_DATA names no folder with `public` and `formats`");
     if dir.is_none() {
-        #[expect(clippy::print_stderr, reason = "whoever runs the tests should know what was not tested")]
+        #[expect(clippy::disallowed_macros, reason = "whoever runs the tests should know what was not tested")]
         {
             eprintln!("skipped: set TOOLGAUGE_DATA to a folder with `public` and `formats`");
         }

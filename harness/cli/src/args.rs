@@ -7,8 +7,16 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use datasets::import::Extra;
+use harness::endpoint::Profile;
 
 use crate::exit::{Exit, expected};
+
+/// Defaults of a run that its help names.
+pub const SPLIT: &str = "test";
+pub const REPEATS: u32 = 1;
+pub const SEED: u64 = 1;
+/// Permutations per view with order `blocked`.
+pub const ORDERS: u32 = 4;
 
 /// Measures tool-selection strategies: which way of putting tools in front of a model finds the right one, in how few turns,
 /// for how many tokens.
@@ -45,7 +53,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Experiment file; flags win over it
+    /// Experiment file; flags win over it, and it wins over the defaults below
     #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Dataset folder
@@ -54,61 +62,60 @@ pub struct RunArgs {
     /// Strategies, comma-separated; parameters as `bm25-llm:k=3:bm25.words.stem=true`, a grid as `bm25-llm:k=[1,3]`
     #[arg(short, long, value_name = "LIST")]
     pub strategies: Vec<String>,
-    /// Catalogue sizes, comma-separated, or `all`
+    /// Catalogue sizes, comma-separated, or `all` [default: those that the dataset names, or else all its tools]
     #[arg(short = 'n', long, value_name = "LIST", value_delimiter = ',')]
     pub sizes: Vec<String>,
-    /// Split to ask from, or `all`
-    #[arg(long)]
+    /// Numbers of skills to compare at one catalogue size (`-n`, or the whole one), comma-separated, or `all`
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub skills: Vec<String>,
+    #[arg(long, help = format!("Split to ask from, or `all` [default: {SPLIT}]"))]
     pub split: Option<String>,
-    /// Which queries of the split
+    /// Which queries of the split [default: all where only the whole catalogue is asked, else scaling]
     #[arg(long, value_enum)]
     pub queries: Option<QueriesArg>,
-    /// Ask a stratified random subset of this many queries
+    /// Ask a stratified random subset of this many queries [default: all of them]
     #[arg(long, value_name = "N", conflicts_with = "budget")]
     pub sample: Option<usize>,
     /// Ask as many queries as fit this time, e.g. `10m`, at the speed that two requests outside the plan measure first; never
     /// fewer than 8
     #[arg(long, value_name = "TIME")]
     pub budget: Option<String>,
-    /// Repeats of every episode
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help = format!("Repeats of every episode [default: {REPEATS}]"))]
     pub repeats: Option<u32>,
-    /// Seed of every random choice
-    #[arg(long)]
+    #[arg(long, help = format!("Seed of every random choice [default: {SEED}]"))]
     pub seed: Option<u64>,
-    /// Order of tools in a prompt
+    /// Order of tools in a prompt [default: blocked]
     #[arg(long, value_enum)]
     pub order: Option<OrderArg>,
-    /// Which other tools a size holds beside those that queries need
+    /// Which other tools a size holds beside those that queries need [default: random]
     #[arg(long, value_enum)]
     pub distractors: Option<DistractorsArg>,
-    /// When an episode ends
+    /// When an episode ends [default: loop]
     #[arg(long, value_enum)]
     pub mode: Option<ModeArg>,
-    /// Wording of the base prompt
+    /// Wording of the base prompt [default: plain]
     #[arg(long, value_enum)]
     pub wording: Option<WordingArg>,
-    /// Strategy the others are compared with
+    /// Strategy the others are compared with [default: eager, or else the first]
     #[arg(long, value_name = "LABEL")]
     pub reference: Option<String>,
     /// `openai`, `scripted:first`, `scripted:lexical` or `scripted:silent`; without it OPENAI_BASE_URL and TOOLGAUGE_MODEL
     /// together select an endpoint
     #[arg(long, value_name = "KIND")]
     pub endpoint: Option<String>,
-    /// What the endpoint can do
-    #[arg(long, value_name = "FILE", env = "TOOLGAUGE_PROFILE")]
+    #[arg(long, value_name = "FILE", env = "TOOLGAUGE_PROFILE", help = about_profile())]
     pub profile: Option<PathBuf>,
-    /// Name of the run
+    /// Name of the run [default: that of the dataset]
     #[arg(long)]
     pub name: Option<String>,
-    /// Folder of the run; without it a new one under ./runs
+    /// Folder of the run [default: a new one under ./runs]
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print the plan with its estimates and stop
     #[arg(long)]
     pub dry_run: bool,
     /// Go on with a run: finished episodes stay, failed ones are tried again
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "strategies", "sizes", "split",
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "strategies", "sizes", "skills", "split",
         "queries", "sample", "budget", "repeats", "seed", "order", "distractors", "mode", "wording", "reference", "endpoint", "name", "out",
         "dry_run", "prices"])]
     pub resume: Option<PathBuf>,
@@ -121,18 +128,27 @@ pub struct RunArgs {
     /// Send nothing: only stored answers count, the first missing one stops the run
     #[arg(long)]
     pub offline: bool,
-    /// Stop cleanly after this many tokens
+    /// Stop cleanly after this many tokens; those of episodes that the stop leaves unfinished count, and requests in flight
+    /// may go above it [default: no cap]
     #[arg(long, value_name = "N")]
     pub max_tokens: Option<u64>,
-    /// Stop cleanly after this many US dollars
+    /// Stop cleanly after this many US dollars; counted like tokens [default: no cap]
     #[arg(long, value_name = "USD")]
     pub max_cost: Option<f64>,
     /// Failed episodes that still end with code 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub max_failures: usize,
-    /// Price table that replaces the built-in one
+    /// Price table that replaces the built-in one, which knows no model
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
+}
+
+fn about_profile() -> String {
+    let Profile { max_output_tokens, concurrency, .. } = Profile::hosted("", "");
+    format!(
+        "What the endpoint can do [default: native tools, no known limits, {max_output_tokens} tokens of output, {concurrency} \
+         requests at a time]"
+    )
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -153,13 +169,17 @@ pub enum DistractorsArg {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OrderArg {
+    #[value(help = format!("{ORDERS} seeded permutations, queries of one run together; a file may ask for others (`orders`)"))]
     Blocked,
+    /// That of the catalogue
     Fixed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModeArg {
+    /// When the model calls nothing more, or at a limit
     Loop,
+    /// After the first turn that calls a tool of the catalogue
     FirstCall,
 }
 
@@ -180,7 +200,7 @@ pub struct ReportArgs {
     /// What goes to standard output
     #[arg(long, value_enum, default_value_t = Format::Human)]
     pub format: Format,
-    /// Folder for the files; without it `report` in the run folder
+    /// Folder for the files [default: `report` in the run folder, or `rescored` where the labels are others]
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Dataset folder, where it is not where the run found it
@@ -201,10 +221,10 @@ pub struct ShowArgs {
     pub run: PathBuf,
     /// Query id
     pub query: String,
-    /// Only this strategy
+    /// Only this strategy [default: all]
     #[arg(short, long)]
     pub strategy: Option<String>,
-    /// Only this catalogue size
+    /// Only this catalogue size [default: all]
     #[arg(short = 'n', long)]
     pub size: Option<u32>,
     /// Show prompts and definitions in full
@@ -237,7 +257,7 @@ pub struct GateArgs {
 pub struct ListArgs {
     #[arg(value_enum)]
     pub what: ListWhat,
-    /// Where to look for datasets or runs
+    /// Where to look for datasets or runs [default: datasets/data, or runs]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -264,16 +284,20 @@ pub struct ImportArgs {
     /// Name of the server that owns the tools, where the format has none
     #[arg(long)]
     pub server: Option<String>,
-    /// Replace the folder if it is a dataset
+    /// Replace the folder if it is a dataset; refused if that would delete queries, labels, skills, actors, `lint.toml`, or
+    /// anything else that this import does not write the same
     #[arg(long)]
     pub overwrite: bool,
     /// Treat whatever could not be mapped as an error
     #[arg(long)]
     pub strict: bool,
-    /// How many tools to make (only `synth`; 1000 without it)
+    /// How many tools to make, only `synth` [default: 1000]
     #[arg(long, value_name = "N")]
     pub tools: Option<usize>,
-    /// Seed of what is made (only `synth`; 1 without it)
+    /// How many skills to make over them, only `synth` [default: none]
+    #[arg(long, value_name = "N")]
+    pub skills: Option<usize>,
+    /// Seed of what is made, only `synth` [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     #[command(flatten)]
@@ -321,6 +345,10 @@ pub struct LiveArgs {
     /// Only these servers of the file, comma-separated
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub only: Vec<String>,
+    /// Names in `env` or `headers`, or of variables of the environment, whose values are no secrets, comma-separated. All others
+    /// are taken for keys: they are not shown, and a server whose tools hold one is left out
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub not_secret: Vec<String>,
     /// Time that each server has, from its start to the last tool [default: 60s]
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
@@ -335,11 +363,12 @@ pub struct LiveArgs {
 impl LiveArgs {
     /// The first of these flags that was given.
     pub fn given(&self) -> Option<&'static str> {
-        let Self { command, url, only, timeout, parallel, max_tools } = self;
+        let Self { command, url, only, not_secret, timeout, parallel, max_tools } = self;
         [
             ("--command", command.is_some()),
             ("--url", url.is_some()),
             ("--only", !only.is_empty()),
+            ("--not-secret", !not_secret.is_empty()),
             ("--timeout", timeout.is_some()),
             ("--parallel", parallel.is_some()),
             ("--max-tools", max_tools.is_some()),
@@ -367,7 +396,7 @@ pub fn seconds(flag: &str, text: &str) -> anyhow::Result<f64> {
 pub struct LintArgs {
     /// Dataset folder
     pub dataset: PathBuf,
-    /// Accepted findings; without it `lint.toml` of the dataset folder, if there is one
+    /// Accepted findings [default: `lint.toml` of the dataset folder, if there is one]
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
     /// Also show accepted findings, with their reasons; JSON and SARIF always hold them

@@ -1,7 +1,6 @@
 //! Exit codes, and the errors that lead to them.
 
 use std::fmt;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Documented exit codes of every command.
@@ -51,14 +50,6 @@ impl std::error::Error for Expected {}
 /// An expected error as an [`anyhow::Error`].
 pub fn expected(exit: Exit, message: impl fmt::Display) -> anyhow::Error {
     anyhow::Error::new(Expected { exit, message: message.to_string() })
-}
-
-/// Writes a result to standard output, in one go: `print!` would panic where a pager closed the pipe or a disk is full.
-pub fn print_out(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|error| expected(Exit::Usage, format!("standard output: {error}"))),
-    }
 }
 
 /// Turns any error into an expected one with this code.

@@ -18,7 +18,9 @@ pub struct Experiment {
     pub dataset: Option<PathBuf>,
     pub split: Option<String>,
     /// Catalogue sizes; without them those of the dataset.
-    pub sizes: Vec<usize>,
+    pub sizes: Vec<u32>,
+    /// Numbers of skills, at one catalogue size.
+    pub skills: Vec<u32>,
     pub queries: Option<Queries>,
     pub sample: Option<usize>,
     pub repeats: Option<u32>,

@@ -1,17 +1,18 @@
 //! The `toolgauge` command. The only crate that sees all others, and the only one that prints.
 //!
-//! Standard output carries results, standard error everything else. To add strategies of your own, call [`run`] from a `main`
-//! of five lines with a longer registry.
+//! Standard output carries results, standard error everything else, both through `print.rs`. To add strategies of your own,
+//! call [`run`] from a `main` of five lines with a longer registry.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "this is the command")]
 #![allow(unreachable_pub, reason = "nothing but `run` leaves this crate, `pub` is the shorter word inside it")]
 
 mod args;
 mod cmd;
 mod exit;
 mod experiment;
+mod interrupt;
 mod mcp;
 mod oracle;
+mod print;
 mod progress;
 mod setup;
 mod subsets;
@@ -24,6 +25,7 @@ use harness::registry::Registry;
 
 use crate::args::{Cli, Command};
 use crate::exit::{Exit, Expected};
+use crate::print::{harmless, say};
 
 /// Runs the command line with these strategies.
 #[expect(clippy::needless_pass_by_value, reason = "so that a `main` is one line")]
@@ -57,11 +59,10 @@ fn dispatch(registry: &Registry, command: &Command) -> anyhow::Result<Exit> {
 fn report_error(error: &anyhow::Error) -> Exit {
     if let Some(expected) = error.downcast_ref::<Expected>() {
         // Messages name files and values from outside.
-        let text = expected.to_string();
-        eprintln!("toolgauge: {}", text.lines().map(harness::text::plain).collect::<Vec<_>>().join("\n"));
+        say!("toolgauge: {}", harmless(&expected.to_string()));
         expected.exit
     } else {
-        eprintln!("toolgauge: {error:#}\nThis is a bug in toolgauge; please report it with the command that led here.");
+        say!("toolgauge: {error:#}\nThis is a bug in toolgauge; please report it with the command that led here.");
         Exit::Bug
     }
 }

@@ -10,42 +10,62 @@ use harness::context::EpisodeCx;
 use harness::dataset::{Dataset, RELEVANCE_COVERS};
 use harness::episode::{ScoredTool, rank};
 use harness::ids::ToolId;
+use harness::registry::Registry;
 use harness::strategy::{Offer, Prepared, Selection, Strategy, StrategyError, StrategyMeta};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 /// Gold tools by the words of the query: the words are all that a strategy is given.
 type Gold = Arc<HashMap<String, Vec<ScoredTool>>>;
 
-pub struct Oracle {
-    gold: Gold,
-    drives_model: bool,
+const KIND: &str = "oracle";
+
+/// `oracle` and then the given strategies: everything that a run can name. Without a dataset it can be listed and not used.
+pub fn with_oracle(registry: &Registry, dataset: Option<&Dataset>) -> Registry {
+    let gold = Arc::new(dataset.map(gold).unwrap_or_default());
+    let make = move |params| Oracle { gold: gold.clone(), params };
+    Registry::default().with(KIND, "shows the model only the right tools: the ceiling", make).then(registry)
 }
 
-impl Oracle {
-    /// `drives_model`: show the tools to a model; otherwise the ranking is the episode.
-    pub fn new(dataset: &Dataset, drives_model: bool) -> Self {
-        let mut gold: HashMap<String, Vec<ScoredTool>> = HashMap::new();
-        for query in &dataset.queries {
-            let covers = dataset.qrels.of(&query.id).qrels().iter().filter(|qrel| qrel.relevance >= RELEVANCE_COVERS);
-            let tools = gold.entry(query.text.clone()).or_default();
-            for qrel in covers {
-                if !tools.iter().any(|known| known.tool == qrel.tool) {
-                    tools.push(ScoredTool { tool: qrel.tool.clone(), score: f64::from(qrel.relevance) });
-                }
-            }
-            rank(tools);
-        }
-        Self { gold: Arc::new(gold), drives_model }
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Params {
+    /// Show the tools to a model; otherwise the ranking is the episode.
+    model: bool,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self { model: true }
     }
+}
+
+struct Oracle {
+    gold: Gold,
+    params: Params,
+}
+
+fn gold(dataset: &Dataset) -> HashMap<String, Vec<ScoredTool>> {
+    let mut gold: HashMap<String, Vec<ScoredTool>> = HashMap::new();
+    for query in &dataset.queries {
+        let covers = dataset.qrels.of(&query.id).qrels().iter().filter(|qrel| qrel.relevance >= RELEVANCE_COVERS);
+        let tools = gold.entry(query.text.clone()).or_default();
+        for qrel in covers {
+            if !tools.iter().any(|known| known.tool == qrel.tool) {
+                tools.push(ScoredTool { tool: qrel.tool.clone(), score: f64::from(qrel.relevance) });
+            }
+        }
+        rank(tools);
+    }
+    gold
 }
 
 impl Strategy for Oracle {
     fn meta(&self) -> StrategyMeta {
         StrategyMeta {
-            kind: "oracle".to_owned(),
+            kind: KIND.to_owned(),
             version: 1,
-            params: json!({"model": self.drives_model}),
-            drives_model: self.drives_model,
+            params: serde_json::to_value(self.params).expect("plain data serialises"),
+            drives_model: self.params.model,
             ranks: true,
             own_tools: Vec::new(),
             inner_turns: 0,
@@ -54,7 +74,7 @@ impl Strategy for Oracle {
     }
 
     fn prepare(&self, view: Arc<View>) -> BoxFuture<'_, Result<Arc<dyn Prepared>, StrategyError>> {
-        let told = Told { gold: self.gold.clone(), view, drives_model: self.drives_model };
+        let told = Told { gold: self.gold.clone(), view, drives_model: self.params.model };
         Box::pin(std::future::ready(Ok(Arc::new(told) as Arc<dyn Prepared>)))
     }
 }

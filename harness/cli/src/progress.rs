@@ -7,7 +7,10 @@ use harness::episode::{Episode, Outcome};
 use harness::gateway::Spent;
 use harness::metric::score::Score;
 use harness::metric::stats::wilson;
+use harness::text::plural;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::print::say;
 
 /// Plain lines are at least this far apart.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -57,7 +60,7 @@ impl Progress {
         let done = Some(self.bar.position()) == self.bar.length();
         if self.plain && (due || done) {
             self.last_line = Some(Instant::now());
-            eprintln!("{}/{} {line}", self.bar.position(), self.bar.length().unwrap_or(0));
+            say!("{}/{} {line}", self.bar.position(), self.bar.length().unwrap_or(0));
         }
     }
 
@@ -88,7 +91,7 @@ impl Progress {
             parts.push(format!("not runnable {not_runnable}"));
         }
         if spent.tokens > 0 {
-            parts.push(format!("{} tokens", spent.tokens));
+            parts.push(plural(spent.tokens, "token", "tokens"));
         }
         if let Some(cost) = spent.cost {
             parts.push(format!("${cost:.2}"));

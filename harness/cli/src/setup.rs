@@ -6,34 +6,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::sample::stratified;
-use datasets::scale::valid_at;
-use harness::catalogue::{Actor, View};
+use harness::catalogue::{Actor, Subset};
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, Query};
 use harness::endpoint::{Behaviour, OpenAi, OpenAiConfig, Profile, Scripted, Secret, Transport, check_base_url};
 use harness::episode_loop::{LoopSettings, Mode, Wording};
-use harness::ids::{Digest, QueryId, ToolId};
+use harness::ids::{Digest, QueryId};
 use harness::registry::Registry;
 use harness::run::manifest::{
-    DatasetInfo, DistractorKind, EndpointInfo, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION,
+    Axis, DatasetInfo, DistractorKind, EndpointInfo, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION,
     StrategyInfo, ViewInfo,
 };
 use harness::run::plan::{Estimate, EstimateBasis, Grid, Job, estimate, jobs};
 use harness::strategy::Strategy;
 use harness::tokens;
 use harness::usage::{Price, PriceTable};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::args::{DistractorsArg, ModeArg, OrderArg, QueriesArg, RunArgs, WordingArg};
+use crate::args::{DistractorsArg, ModeArg, ORDERS, OrderArg, QueriesArg, REPEATS, RunArgs, SEED, SPLIT, WordingArg};
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::experiment::{EndpointSection, Experiment, Queries, StrategySection, expand, parse_strategy, split_list};
-use crate::oracle::Oracle;
+use crate::oracle::with_oracle;
 use crate::subsets::Subsets;
 
 /// The variable with the key of an endpoint named on the command line.
 const DEFAULT_KEY_ENV: &str = "OPENAI_API_KEY";
 const DEFAULT_TIMEOUT_S: u64 = 600;
-const DEFAULT_ORDERS: u32 = 4;
 const MOST_REPEATS: u32 = 1_000;
 const BUILT_IN_PRICES: &str = include_str!("../prices.toml");
 
@@ -52,33 +50,6 @@ pub fn load_dataset(dir: &Path) -> anyhow::Result<Dataset> {
     datasets::load(dir).or_exit(Exit::Dataset)
 }
 
-/// Makes the strategy of a section; `oracle` gets the labels.
-pub fn make_strategy(
-    registry: &Registry,
-    dataset: &Dataset,
-    kind: &str,
-    params: &Map<String, Value>,
-) -> anyhow::Result<Box<dyn Strategy>> {
-    if kind == "oracle" {
-        let drives_model = match params.get("model") {
-            None => true,
-            Some(Value::Bool(model)) => *model,
-            Some(other) => {
-                return Err(expected(
-                    Exit::Usage,
-                    format!("strategy \"oracle\", parameter `model`: {other} is no boolean"),
-                ));
-            }
-        };
-        if let Some(name) = params.keys().find(|name| *name != "model") {
-            let message = format!("strategy \"oracle\": unknown parameter {name:?}; accepted: model");
-            return Err(expected(Exit::Usage, message));
-        }
-        return Ok(Box::new(Oracle::new(dataset, drives_model)));
-    }
-    registry.make(kind, params).or_exit(Exit::Usage)
-}
-
 /// Plans a run from the experiment file and the flags.
 pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyhow::Result<Planned> {
     let experiment = match &args.config {
@@ -89,7 +60,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         expected(Exit::Usage, "no dataset: name a folder with -d, or `dataset = \"…\"` in the experiment file")
     })?;
     let dataset = load_dataset(&dataset_dir)?;
-    let seed = args.seed.or(experiment.seed).unwrap_or(1);
+    let seed = args.seed.or(experiment.seed).unwrap_or(SEED);
     let metas = strategies(registry, &dataset, args, &experiment)?;
     let drives_model = metas.iter().any(|info| info.meta.drives_model);
     let endpoint = endpoint(args, &experiment, drives_model)?;
@@ -100,12 +71,13 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
             Some(OrderArg::Fixed) => OrderKind::Fixed,
             None => experiment.order.unwrap_or(OrderKind::Blocked),
         },
-        orders: experiment.orders.unwrap_or(DEFAULT_ORDERS),
+        orders: experiment.orders.unwrap_or(ORDERS),
     };
     check_numbers(args, &experiment, &settings, &order)?;
-    let sizes = sizes(&dataset, args, &experiment)?;
-    let split = args.split.clone().or(experiment.split.clone()).unwrap_or_else(|| "test".to_owned());
-    let scaling_only = scaling_only(&dataset, args, &experiment, &sizes);
+    let distractors = distractors(&dataset, args, &experiment)?;
+    let (axis, sizes) = axis(&dataset, args, &experiment, distractors, seed)?;
+    let split = args.split.clone().or(experiment.split.clone()).unwrap_or_else(|| SPLIT.to_owned());
+    let scaling_only = scaling_only(&dataset, args, &experiment, axis, &sizes);
     let candidates = select_queries(&dataset, &split, scaling_only)?;
     let sample = sample.or(args.sample).or(experiment.sample);
     let (queries, sampled) = match sample {
@@ -118,22 +90,20 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let selection = QuerySelection { split, scaling_only, queries: queries.len(), of: candidates.len(), sampled };
     let mut grid_sizes = Vec::new();
     let mut views = Vec::new();
-    let distractors = distractors(&dataset, args, &experiment)?;
-    let subsets = Subsets::new(&dataset, distractors, seed);
-    for size in &sizes {
-        let subset = subsets.of(*size).or_exit(Exit::Usage)?;
-        let valid: std::collections::BTreeSet<QueryId> = valid_at(&dataset, &subset).into_iter().collect();
-        // At the full catalogue every query stands; an actor who cannot answer is a result, not a mistake of the plan.
-        let whole = *size == dataset.catalogue.tools.len();
-        let asked: Vec<&Query> =
-            queries.iter().map(Arc::as_ref).filter(|query| whole || valid.contains(&query.id)).collect();
-        let digest = Digest::of_json(&subset);
-        views.push(view_info(&dataset, &subset, *size, digest.clone()));
-        grid_sizes.push((*size as u32, digest, asked));
+    let subsets = Subsets::new(&dataset, axis, distractors, seed);
+    let smallest = subsets.of(sizes[0]).or_exit(Exit::Usage)?;
+    for &size in &sizes {
+        let subset = subsets.of(size).or_exit(Exit::Usage)?;
+        let valid = subsets.valid(&subset, &smallest);
+        let asked = |query: &&Query| subsets.is_whole(size) || valid.contains(&query.id);
+        let asked: Vec<&Query> = queries.iter().map(Arc::as_ref).filter(asked).collect();
+        let digest = subsets.digest(&subset);
+        views.push(view_info(&subset, size, digest.clone()));
+        grid_sizes.push((size, digest, asked));
     }
     let reference = args.reference.clone().or(experiment.reference.clone());
     let reference = choose_reference(reference, &metas)?;
-    let repeats = args.repeats.or(experiment.repeats).unwrap_or(1).max(1);
+    let repeats = args.repeats.or(experiment.repeats).unwrap_or(REPEATS).max(1);
     let prompt = Digest::of(settings.wording.text().as_bytes());
     let context = Digest::of_json(&(dataset.digest(), endpoint.as_ref().map(|e| &e.profile), &settings, &prompt));
     let grid = Grid { context, strategies: &metas, sizes: grid_sizes, order: order.clone(), repeats, seed };
@@ -167,6 +137,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         seed,
         reference,
         strategies: metas,
+        axis,
         distractors,
         views,
         jobs: jobs.len(),
@@ -233,6 +204,7 @@ fn strategies(
     args: &RunArgs,
     experiment: &Experiment,
 ) -> anyhow::Result<Vec<StrategyInfo>> {
+    let registry = with_oracle(registry, Some(dataset));
     let sections: Vec<StrategySection> = if args.strategies.is_empty() {
         experiment.strategies.clone()
     } else {
@@ -240,8 +212,8 @@ fn strategies(
         listed.map(parse_strategy).collect::<anyhow::Result<_>>()?
     };
     if sections.is_empty() {
-        let known: Vec<_> = registry.entries().iter().map(|entry| entry.kind).collect();
-        let message = format!("no strategy: name some with -s; known: oracle, {}", known.join(", "));
+        let known: Vec<_> = registry.kinds().collect();
+        let message = format!("no strategy: name some with -s; known: {}", known.join(", "));
         return Err(expected(Exit::Usage, message));
     }
     let mut infos: Vec<StrategyInfo> = Vec::new();
@@ -253,7 +225,7 @@ fn strategies(
         return Err(expected(Exit::Usage, message));
     }
     for section in sections.iter().flat_map(expand) {
-        let strategy = make_strategy(registry, dataset, &section.kind, &section.params)?;
+        let strategy = registry.make(&section.kind, &section.params).or_exit(Exit::Usage)?;
         let label = section.label.unwrap_or(section.kind);
         if label.trim().is_empty() {
             return Err(expected(Exit::Usage, "a strategy has a blank `label`"));
@@ -289,35 +261,59 @@ fn choose_reference(wanted: Option<String>, infos: &[StrategyInfo]) -> anyhow::R
     }
 }
 
-fn sizes(dataset: &Dataset, args: &RunArgs, experiment: &Experiment) -> anyhow::Result<Vec<usize>> {
-    let whole = dataset.catalogue.tools.len();
-    let mut sizes = Vec::new();
-    for text in &args.sizes {
-        sizes.push(match text.trim() {
-            "all" => whole,
-            number => number
-                .parse()
-                .map_err(|_| format!("-n {number:?}: expected a number of tools, or `all`"))
-                .or_exit(Exit::Usage)?,
-        });
+/// What the sizes count, and the sizes, ascending.
+fn axis(
+    dataset: &Dataset,
+    args: &RunArgs,
+    experiment: &Experiment,
+    distractors: DistractorKind,
+    seed: u64,
+) -> anyhow::Result<(Axis, Vec<u32>)> {
+    let whole = dataset.catalogue.tools.len() as u32;
+    let tools = numbers("-n", &args.sizes, &experiment.sizes, || whole)?;
+    if args.skills.is_empty() && experiment.skills.is_empty() {
+        let default =
+            || if dataset.sizes.is_empty() { vec![whole] } else { dataset.sizes.iter().map(|n| *n as u32).collect() };
+        return Ok((Axis::Tools, if tools.is_empty() { default() } else { tools }));
     }
-    if sizes.is_empty() {
-        sizes.clone_from(&experiment.sizes);
-    }
-    if sizes.is_empty() {
-        sizes = if dataset.sizes.is_empty() { vec![whole] } else { dataset.sizes.clone() };
-    }
-    sizes.sort_unstable();
-    sizes.dedup();
-    Ok(sizes)
+    let tools = match tools.as_slice() {
+        [] => whole,
+        [one] => *one,
+        _ => {
+            let message =
+                "skills are counted at one catalogue size: name one with -n, or leave it out for the whole catalogue";
+            return Err(expected(Exit::Usage, message));
+        }
+    };
+    // Skills without a tool at that size are no skills there.
+    let there = Subsets::new(dataset, Axis::Tools, distractors, seed).of(tools).or_exit(Exit::Usage)?;
+    let all = || there.view(&Actor::all(), None, None).skills().len() as u32;
+    Ok((Axis::Skills { tools }, numbers("--skills", &args.skills, &experiment.skills, all)?))
 }
 
-/// Several sizes, or one that leaves tools out, are compared on the queries that are valid at all of them.
-fn scaling_only(dataset: &Dataset, args: &RunArgs, experiment: &Experiment, sizes: &[usize]) -> bool {
+/// Numbers of a flag, or else of the experiment file; ascending, each once.
+fn numbers(flag: &str, given: &[String], else_from: &[u32], all: impl Fn() -> u32) -> anyhow::Result<Vec<u32>> {
+    let number = |text: &String| match text.trim() {
+        "all" => Ok(all()),
+        number => {
+            number.parse().map_err(|_| format!("{flag} {number:?}: expected a number, or `all`")).or_exit(Exit::Usage)
+        }
+    };
+    let mut numbers: Vec<u32> = given.iter().map(number).collect::<anyhow::Result<_>>()?;
+    if numbers.is_empty() {
+        numbers.extend_from_slice(else_from);
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(numbers)
+}
+
+/// Several sizes, or one that leaves something out, are compared on the queries that are valid at all of them.
+fn scaling_only(dataset: &Dataset, args: &RunArgs, experiment: &Experiment, axis: Axis, sizes: &[u32]) -> bool {
     match (args.queries, experiment.queries) {
         (Some(QueriesArg::Scaling), _) | (None, Some(Queries::Scaling)) => true,
         (Some(QueriesArg::All), _) | (None, Some(Queries::All)) => false,
-        (None, None) => sizes != [dataset.catalogue.tools.len()],
+        (None, None) => axis != Axis::Tools || sizes != [dataset.catalogue.tools.len() as u32],
     }
 }
 
@@ -348,10 +344,10 @@ fn select_queries(dataset: &Dataset, split: &str, scaling_only: bool) -> anyhow:
     Ok(queries)
 }
 
-fn view_info(dataset: &Dataset, subset: &[ToolId], size: usize, digest: Digest) -> ViewInfo {
-    let view = View::new(&dataset.catalogue, &Actor::all(), subset, None);
+fn view_info(subset: &Subset, size: u32, digest: Digest) -> ViewInfo {
+    let view = subset.view(&Actor::all(), None, None);
     let definition_tokens = view.tools().iter().map(|tool| definition_tokens(tool)).sum();
-    ViewInfo { size: size as u32, definition_tokens, skills: view.skills().len() as u32, digest }
+    ViewInfo { size, definition_tokens, skills: view.skills().len() as u32, digest }
 }
 
 fn definition_tokens(tool: &harness::catalogue::Tool) -> u64 {
@@ -376,8 +372,8 @@ fn estimates(
         .map(|context| (u128::from(context.saturating_sub(u64::from(settings.max_output_tokens))) * 20 / 21) as u64);
     let mut rows = Vec::new();
     for (size, _, queries) in &grid.sizes {
-        let subset = subsets.of(*size as usize).unwrap_or_default();
-        let view = View::new(&subsets.dataset().catalogue, &Actor::all(), &subset, None);
+        let Ok(subset) = subsets.of(*size) else { continue };
+        let view = subset.view(&Actor::all(), None, None);
         let core = view.core().map(|tool| definition_tokens(tool)).sum();
         let others = view.deferrable().map(|tool| definition_tokens(tool)).sum();
         let count = view.deferrable().count() as u64;
@@ -571,10 +567,11 @@ pub fn strategies_of(
     dataset: &Dataset,
     manifest: &Manifest,
 ) -> anyhow::Result<HashMap<String, Box<dyn Strategy>>> {
+    let registry = with_oracle(registry, Some(dataset));
     let mut strategies = HashMap::new();
     for info in &manifest.strategies {
         let params = info.meta.params.as_object().cloned().unwrap_or_default();
-        let strategy = make_strategy(registry, dataset, &info.meta.kind, &params)?;
+        let strategy = registry.make(&info.meta.kind, &params).or_exit(Exit::Usage)?;
         let found = strategy.meta();
         if found != info.meta {
             let message = format!(
@@ -588,16 +585,16 @@ pub fn strategies_of(
     Ok(strategies)
 }
 
-/// Tools of the catalogue at each size of a stored plan.
-pub fn subsets_of(dataset: &Dataset, manifest: &Manifest) -> anyhow::Result<HashMap<u32, Vec<ToolId>>> {
-    let subsets = Subsets::new(dataset, manifest.distractors, manifest.seed);
+/// What a stored plan has at each of its sizes.
+pub fn subsets_of(dataset: &Dataset, manifest: &Manifest) -> anyhow::Result<HashMap<u32, Subset>> {
+    let subsets = Subsets::new(dataset, manifest.axis, manifest.distractors, manifest.seed);
     let cut = |view: &ViewInfo| {
-        let subset = subsets.of(view.size as usize).or_exit(Exit::Dataset)?;
-        if Digest::of_json(&subset) != view.digest {
+        let subset = subsets.of(view.size).or_exit(Exit::Dataset)?;
+        if subsets.digest(&subset) != view.digest {
             let message = format!(
-                "the catalogue of {} tools that the run had is not the one that the dataset gives today: labels or texts that choose it \
+                "the catalogue of {} that the run had is not the one that the dataset gives today: labels or texts that choose it \
                  have changed; start a new run",
-                view.size
+                manifest.axis.count(view.size)
             );
             return Err(expected(Exit::Dataset, message));
         }
@@ -613,20 +610,27 @@ pub fn sampling_of(manifest: &Manifest) -> Sampling {
     Sampling { model, temperature, max_tokens: max_output_tokens, seed }
 }
 
-/// On resume: the profile that the environment names must be the one of the plan, or the answers would not belong together.
+/// On resume: the profile that the flags or the environment name must be the one of the plan, or the answers would not belong
+/// together.
 pub fn check_endpoint(manifest: &Manifest, profile: Option<&PathBuf>) -> anyhow::Result<()> {
     let (Some(planned), Some(path)) = (&manifest.endpoint, profile) else { return Ok(()) };
     let found = Profile::load(path).or_exit(Exit::Usage)?;
-    if found.id != planned.profile.id {
-        let message = format!(
-            "{}: is the profile of {:?}, this run was planned for {:?}; start a new run, or use its endpoint",
-            path.display(),
-            found.id,
-            planned.profile.id
-        );
-        return Err(expected(Exit::Usage, message));
+    let word = |value: Value| if value.is_null() { "unknown".to_owned() } else { value.to_string() };
+    let differing: Vec<_> = planned
+        .profile
+        .differences(&found)
+        .into_iter()
+        .map(|(key, planned, found)| format!("{key} ({} there, {} here)", word(planned), word(found)))
+        .collect();
+    if differing.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let message = format!(
+        "{}: is not the profile that this run was planned with, they differ in: {}; start a new run, or use its profile",
+        path.display(),
+        differing.join(", ")
+    );
+    Err(expected(Exit::Usage, message))
 }
 
 /// Loads the dataset of a stored run and makes sure that it is the same one.

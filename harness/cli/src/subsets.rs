@@ -1,38 +1,70 @@
-//! The tools of a catalogue at each size, with the distractors that a plan asks for.
+//! What a run has at each of its sizes: the tools with the distractors that a plan asks for, or the skills.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
-use datasets::scale::{Distractors, ScaleError, anchored, nested};
-use harness::catalogue::{Actor, View};
+use datasets::scale::{Distractors, ScaleError, anchored, held, nested, nested_skills, valid_at};
+use harness::catalogue::{Actor, Subset, View};
 use harness::dataset::Dataset;
-use harness::ids::ToolId;
-use harness::run::manifest::DistractorKind;
+use harness::ids::{Digest, QueryId, ToolId};
+use harness::run::manifest::{Axis, DistractorKind};
 use strategies::retrieve::bm25::{Bm25Retriever, Bm25Settings};
 
 /// Cuts one dataset to sizes.
 pub struct Subsets<'d> {
     dataset: &'d Dataset,
+    axis: Axis,
     ranked: Option<Vec<ToolId>>,
     seed: u64,
 }
 
 impl<'d> Subsets<'d> {
-    pub fn new(dataset: &'d Dataset, kind: DistractorKind, seed: u64) -> Self {
+    pub fn new(dataset: &'d Dataset, axis: Axis, kind: DistractorKind, seed: u64) -> Self {
         let ranked = match kind {
             DistractorKind::Random => None,
             DistractorKind::Confusable => Some(most_confusable_first(dataset)),
         };
-        Self { dataset, ranked, seed }
+        Self { dataset, axis, ranked, seed }
     }
 
-    pub fn dataset(&self) -> &'d Dataset {
-        self.dataset
-    }
-
-    /// The catalogue of `size` tools.
-    pub fn of(&self, size: usize) -> Result<Vec<ToolId>, ScaleError> {
+    /// What there is at `size`.
+    pub fn of(&self, size: u32) -> Result<Subset, ScaleError> {
         let distractors = self.ranked.as_deref().map_or(Distractors::Random, Distractors::First);
-        nested(self.dataset, size, distractors, self.seed)
+        let tools = nested(self.dataset, self.axis.tools(size) as usize, distractors, self.seed)?;
+        let whole = Subset { catalogue: self.dataset.catalogue.clone(), tools };
+        match self.axis {
+            Axis::Tools => Ok(whole),
+            Axis::Skills { .. } => {
+                let view = whole.view(&Actor::all(), None, None);
+                let skills = nested_skills(self.dataset, &view, size as usize, self.seed)?;
+                Ok(Subset { catalogue: Arc::new(whole.catalogue.with_skills(&skills)), tools: whole.tools })
+            }
+        }
+    }
+
+    /// Identity of what there is at a size.
+    pub fn digest(&self, subset: &Subset) -> Digest {
+        match self.axis {
+            Axis::Tools => Digest::of_json(&subset.tools),
+            Axis::Skills { .. } => Digest::of_json(&(&subset.tools, &subset.catalogue.skills)),
+        }
+    }
+
+    /// The queries that mean the same at a size as in the whole dataset. `smallest` is what the run has at its smallest size:
+    /// sets of skills are compared on what the smallest of them holds.
+    pub fn valid(&self, subset: &Subset, smallest: &Subset) -> BTreeSet<QueryId> {
+        let mut valid: BTreeSet<QueryId> = valid_at(self.dataset, &subset.tools).into_iter().collect();
+        if let Axis::Skills { .. } = self.axis {
+            let skills = smallest.catalogue.skills.iter().map(|skill| skill.name.clone()).collect();
+            let held = held(self.dataset, &skills);
+            valid.retain(|query| held.contains(query));
+        }
+        valid
+    }
+
+    /// Every query stands at the full catalogue: an actor who cannot answer one is a result, not a mistake of the plan.
+    pub fn is_whole(&self, size: u32) -> bool {
+        self.axis == Axis::Tools && size as usize == self.dataset.catalogue.tools.len()
     }
 }
 
@@ -69,8 +101,8 @@ mod tests {
         let anchors = anchored(&dataset);
         let servers: HashSet<&str> = anchors.iter().map(|tool| tool.server()).collect();
         let share = |kind| {
-            let subset = Subsets::new(&dataset, kind, 1).of(150).unwrap();
-            let distractors: Vec<_> = subset.iter().filter(|tool| !anchors.contains(tool)).collect();
+            let subset = Subsets::new(&dataset, Axis::Tools, kind, 1).of(150).unwrap();
+            let distractors: Vec<_> = subset.tools.iter().filter(|tool| !anchors.contains(tool)).collect();
             let siblings = distractors.iter().filter(|tool| servers.contains(tool.server())).count();
             siblings as f64 / distractors.len() as f64
         };

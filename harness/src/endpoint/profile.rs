@@ -1,8 +1,10 @@
 //! What an endpoint can do, as `doctor` writes it and a person may edit it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 
 const VERSION: u32 = 1;
 
@@ -110,6 +112,15 @@ impl Profile {
         }
     }
 
+    /// Keys of which the two hold different values, each with both; null for what is not known.
+    pub fn differences(&self, other: &Self) -> Vec<(String, Value, Value)> {
+        let [own, others] = [self, other].map(|profile| serde_json::to_value(profile).expect("plain data serialises"));
+        let keys = |profile: &Value| profile.as_object().into_iter().flat_map(Map::keys).cloned().collect::<Vec<_>>();
+        let keys: BTreeSet<String> = [&own, &others].into_iter().flat_map(keys).collect();
+        let differing = keys.into_iter().filter(|key| own.get(key) != others.get(key));
+        differing.map(|key| (key.clone(), own[&key].clone(), others[&key].clone())).collect()
+    }
+
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a profile is plain data")
     }
@@ -194,6 +205,17 @@ mod tests {
             ..hosted
         };
         assert_eq!(Profile::parse(&full.to_toml(), "p.toml").unwrap(), full);
+    }
+
+    #[test]
+    fn every_key_that_differs_is_named() {
+        let planned = Profile::hosted("https://api.example.com/v1", "m");
+        assert_eq!(planned.differences(&planned), []);
+        let other = Profile { context_tokens: Some(8_192), max_output_tokens: 64, ..planned.clone() };
+        let found = planned.differences(&other);
+        assert_eq!(found[0], ("context_tokens".to_owned(), Value::Null, 8_192.into()));
+        assert_eq!(found[1], ("max_output_tokens".to_owned(), 1_024.into(), 64.into()));
+        assert_eq!(found.len(), 2);
     }
 
     #[test]

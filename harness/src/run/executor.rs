@@ -11,13 +11,13 @@ use tokio::sync::OnceCell;
 use super::manifest::OrderInfo;
 use super::plan::{Job, order_seed};
 use crate::arguments::Validators;
-use crate::catalogue::{Actor, View};
+use crate::catalogue::{Actor, Subset, View};
 use crate::conversation::Sampling;
 use crate::dataset::{Dataset, Query};
 use crate::episode::Episode;
 use crate::episode_loop::{Cast, LoopSettings, Stage, Unfinished, run_episode};
 use crate::gateway::Gateway;
-use crate::ids::{ActorId, Digest, ToolId};
+use crate::ids::{ActorId, Digest};
 use crate::strategy::{Prepared, Strategy, StrategyError};
 use crate::toolbox::Toolbox;
 
@@ -39,8 +39,8 @@ pub enum RunEvent<'e> {
 /// What a run works with.
 pub struct Work<'w> {
     pub dataset: &'w Dataset,
-    /// Tools of the catalogue per size.
-    pub subsets: HashMap<u32, Vec<ToolId>>,
+    /// What there is per size.
+    pub subsets: HashMap<u32, Subset>,
     /// By label.
     pub strategies: HashMap<String, Box<dyn Strategy>>,
     pub gateway: &'w Gateway,
@@ -86,12 +86,8 @@ struct Stages<'w> {
 
 /// The view in which a query is asked: the catalogue at a size, or the query's own candidates.
 fn view_of(work: &Work<'_>, actor: &Actor, query: &Query, size: u32, order: u32) -> Result<View, String> {
-    let dataset = work.dataset;
-    let subset = match &query.candidates {
-        Some(candidates) => candidates,
-        None => work.subsets.get(&size).ok_or_else(|| format!("the plan has no catalogue of {size} tools"))?,
-    };
-    Ok(View::new(&dataset.catalogue, actor, subset, order_seed(&work.order, work.seed, order)))
+    let subset = work.subsets.get(&size).ok_or_else(|| format!("the plan has no catalogue of size {size}"))?;
+    Ok(subset.view(actor, query.candidates.as_deref(), order_seed(&work.order, work.seed, order)))
 }
 
 fn actor_of(dataset: &Dataset, query: &Query) -> Result<Actor, String> {

@@ -6,6 +6,7 @@ use crate::endpoint::Profile;
 use crate::episode_loop::LoopSettings;
 use crate::ids::Digest;
 use crate::strategy::StrategyMeta;
+use crate::text::plural;
 use crate::usage::Price;
 
 /// Version of the run directory: manifest, plan, episodes, responses.
@@ -33,6 +34,8 @@ pub struct Manifest {
     /// Label of the strategy that the others are compared with.
     pub reference: Option<String>,
     pub strategies: Vec<StrategyInfo>,
+    #[serde(default)]
+    pub axis: Axis,
     /// What fills the sizes beside the tools that queries need.
     #[serde(default)]
     pub distractors: DistractorKind,
@@ -105,6 +108,47 @@ pub enum OrderKind {
     Fixed,
 }
 
+/// What the sizes of a run count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Axis {
+    /// Tools in the catalogue.
+    #[default]
+    Tools,
+    /// Skills, at one catalogue of that many `tools`.
+    Skills { tools: u32 },
+}
+
+impl Axis {
+    pub fn is_tools(&self) -> bool {
+        *self == Self::Tools
+    }
+
+    /// Tools in the catalogue at a size.
+    pub fn tools(self, size: u32) -> u32 {
+        match self {
+            Self::Tools => size,
+            Self::Skills { tools } => tools,
+        }
+    }
+
+    /// A size in words: `1,400 tools`.
+    pub fn count(self, size: u32) -> String {
+        match self {
+            Self::Tools => plural(u64::from(size), "tool", "tools"),
+            Self::Skills { .. } => plural(u64::from(size), "skill", "skills"),
+        }
+    }
+
+    /// What is counted, in the plural.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Skills { .. } => "skills",
+        }
+    }
+}
+
 /// How the distractors of a catalogue size are drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -123,10 +167,10 @@ pub struct StrategyInfo {
     pub meta: StrategyMeta,
 }
 
-/// A catalogue size of the run.
+/// One size of the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewInfo {
-    /// Tools in the catalogue at this size.
+    /// Tools in the catalogue, or skills, as the run's axis says.
     pub size: u32,
     /// Estimated tokens of all their definitions.
     pub definition_tokens: u64,

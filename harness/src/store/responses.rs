@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::log::{self, Log, LogError};
+use super::nearest::{Nearest, differences, distance};
 use crate::endpoint::EndpointError;
 use crate::ids::Digest;
 
@@ -205,6 +206,27 @@ impl ResponseStore {
         let mut request = index.requests.get(key)?.clone();
         restore(&mut request.body, &index.blobs);
         Some(request)
+    }
+
+    /// The recorded request that differs from `asked` in the fewest places. Looks at all of them, so it is for errors only.
+    pub fn nearest(&self, asked: &Request) -> Option<Nearest> {
+        let mut slim = asked.clone();
+        extract(&mut slim.body, &mut BTreeMap::new());
+        let slim = json!(slim);
+        let key = {
+            let index = self.index();
+            let known = index.requests.iter().filter(|(key, _)| index.responses.contains_key(*key));
+            let mut best: Option<(usize, &Digest)> = None;
+            for (key, request) in known.filter(|(_, request)| request.route == asked.route) {
+                let distance = distance(&json!(request), &slim, best.map_or(usize::MAX, |(distance, _)| distance));
+                if best.is_none_or(|(least, _)| distance < least) {
+                    best = Some((distance, key));
+                }
+            }
+            best?.1.clone()
+        };
+        let recorded = json!(self.request(&key)?);
+        Some(Nearest { differences: differences(&recorded, &json!(asked)), key })
     }
 
     /// Makes the intent durable. Call before sending.

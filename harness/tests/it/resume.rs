@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use futures::future::BoxFuture;
-use harness::catalogue::{Actor, Annotations, Catalogue, Tool, View};
+use harness::catalogue::{Actor, Annotations, Catalogue, Subset, Tool, View};
 use harness::context::EpisodeCx;
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, DatasetParts, Kind, Qrels, Query};
@@ -18,7 +18,7 @@ use harness::ids::{ActorId, Digest, IntentId, QueryId, ToolId};
 use harness::run::dir::{RunDir, StoredRun};
 use harness::run::executor::{RunEvent, Work, run};
 use harness::run::manifest::{
-    DatasetInfo, DistractorKind, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION, StrategyInfo,
+    Axis, DatasetInfo, DistractorKind, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION, StrategyInfo,
 };
 use harness::run::plan::{Grid, Job, jobs};
 use harness::strategy::{Offer, Prepared, Selection, Strategy, StrategyError, StrategyMeta};
@@ -128,6 +128,7 @@ fn manifest(dataset: &Dataset, strategies: Vec<StrategyInfo>, jobs: usize) -> Ma
         seed: 1,
         reference: None,
         strategies,
+        axis: Axis::Tools,
         distractors: DistractorKind::Random,
         views: Vec::new(),
         jobs,
@@ -153,10 +154,9 @@ async fn go_on(dataset: &Dataset, path: &Path) -> u64 {
         price: None,
     });
     let before = gateway.spent().requests;
-    let subset = dataset.catalogue.tools.iter().map(|tool| tool.id.clone()).collect();
     let work = Work {
         dataset,
-        subsets: HashMap::from([(4, subset)]),
+        subsets: HashMap::from([(4, Subset::whole(&dataset.catalogue))]),
         strategies: HashMap::from([("everything".to_owned(), Box::new(Everything) as Box<dyn Strategy>)]),
         gateway: &gateway,
         settings: settings(),

@@ -106,7 +106,7 @@ fn axes(canvas: &Canvas<'_>, chart: &Chart, frame: &Frame) -> Result<(), Failed>
         canvas.text(below, (*x, frame.bottom + 30.0), Side::Middle, SMALL, SOFT)?;
     }
     let middle = f64::midpoint(frame.left, frame.right);
-    canvas.text("tools in the catalogue, log scale", (middle, frame.bottom + 48.0), Side::Middle, SMALL, SOFT)
+    canvas.text(&chart.size_axis, (middle, frame.bottom + 48.0), Side::Middle, SMALL, SOFT)
 }
 
 /// The limit and its name, which goes where no line runs.

@@ -9,7 +9,7 @@ use super::canvas::{AXIS, Canvas, Failed, GRID, HEIGHT, INK, SOFT, Side, WIDTH, 
 use super::lines::{EDGE, HEAD, LABEL, SMALL};
 use super::scale::{Scale, spread};
 use crate::escape::visible;
-use crate::format::{grouped, percent};
+use crate::format::percent;
 use crate::summary::{SizeSummary, Summary};
 
 /// One strategy at the ends of the axis.
@@ -49,7 +49,7 @@ pub(super) fn draw(summary: &Summary, size: &SizeSummary) -> Result<String, Fail
     let mut svg = String::new();
     let canvas = Canvas::new(&mut svg, HEIGHT)?;
     canvas.bold("Recall@5 against the mix of queries", (EDGE, 26.0), 17.0)?;
-    let subtitle = format!("{}, {} tools", visible(&summary.dataset), grouped(u64::from(size.size)));
+    let subtitle = format!("{}, {}", visible(&summary.dataset), size.label());
     canvas.text(&fitted(&subtitle, LABEL, WIDTH - 2.0 * EDGE), (EDGE, 48.0), Side::Left, LABEL, SOFT)?;
     canvas.text("% of the required tools among the first five", (EDGE, HEAD + 8.0), Side::Left, SMALL, SOFT)?;
     let text = |line: &Line| format!("{} {}", fitted(&line.label, LABEL, 180.0), percent(line.paraphrased));

@@ -6,6 +6,8 @@ mod lines;
 mod mix;
 mod scale;
 
+use harness::run::manifest::Axis;
+
 use crate::escape::visible;
 use crate::format::{grouped, percent, short};
 use crate::summary::{Row, SizeSummary, Summary, TokenSource};
@@ -27,6 +29,7 @@ struct Chart {
     title: String,
     subtitle: String,
     value_axis: &'static str,
+    size_axis: String,
     scale: Scale,
     series: Vec<Series>,
     /// Ascending, each with what is written below its tick.
@@ -129,7 +132,10 @@ impl Plot {
         };
         Chart {
             title: match summary.sizes.as_slice() {
-                [only] => format!("{}, {} tools", self.title(), grouped(u64::from(only.size))),
+                [only] => format!("{}, {}", self.title(), only.label()),
+                [SizeSummary { axis: Axis::Skills { .. }, .. }, ..] => {
+                    format!("{} against the number of skills", self.title())
+                }
                 _ => format!("{} against catalogue size", self.title()),
             },
             subtitle: self.subtitle(summary),
@@ -139,6 +145,12 @@ impl Plot {
                 Self::Tokens => "tokens, log scale",
             },
             scale,
+            size_axis: match summary.sizes.first().map(|size| size.axis) {
+                Some(Axis::Skills { tools }) => {
+                    format!("skills over a catalogue of {} tools, log scale", grouped(u64::from(tools)))
+                }
+                _ => "tools in the catalogue, log scale".to_owned(),
+            },
             sizes: summary.sizes.iter().map(|size| (size.size, self.counts(size))).collect(),
             limit,
             open_is_measured: self != Self::Tokens,
@@ -222,7 +234,7 @@ fn undrawn(summary: &Summary) -> Option<String> {
                 None if row.never_ran() => "not runnable",
                 None => "the model never answered",
             };
-            missing.push(format!("{} at {} tools ({why})", row.strategy, grouped(u64::from(size.size))));
+            missing.push(format!("{} at {} ({why})", row.strategy, size.label()));
         }
     }
     (!missing.is_empty()).then(|| visible(&format!("not drawn: {}", missing.join(", "))).into_owned())

@@ -4,7 +4,7 @@ use harness::metric::score::{Score, Stage};
 use harness::metric::stats::{LEVEL, wilson};
 use harness::run::plan::Job;
 use harness::usage::UsageSource;
-use reports::{Row, Summary, TokenSource, Verdict, summarise};
+use reports::{Row, Style, Summary, TokenSource, Verdict, markdown, summarise, terminal};
 
 use crate::fixture::{QUERIES, Run, run};
 
@@ -139,6 +139,57 @@ fn the_closing_sentence_claims_only_what_is_shown() {
     assert!(closing(&ceiling).contains("shown to be worse than bm25-llm: -29.2"), "{}", closing(&ceiling));
     let none = run().only(&["eager"], &[1_000]);
     assert_eq!(closing(&none), "at 1,000 tools no strategy had any success");
+}
+
+#[test]
+fn the_closing_sentence_says_that_the_oracle_is_left_out_where_it_is() {
+    let closing = |run: &Run| summarise(&run.input()).closing;
+    let with_oracle = |mut run: Run, label: &str| {
+        let info = run.manifest.strategies.iter_mut().find(|info| info.label == label).unwrap();
+        info.meta.kind = "oracle".to_owned();
+        run
+    };
+    assert!(!closing(&run()).contains("oracle"));
+    let ceiling = closing(&with_oracle(run(), "bm25-llm"));
+    assert!(ceiling.starts_with("at 1,000 tools: highest success (oracle aside) 52.1 % by bridge"), "{ceiling}");
+    // Its ranking alone is no row of the table of success.
+    let ranking = closing(&with_oracle(run(), "bm25"));
+    assert!(!ranking.contains("oracle"), "{ranking}");
+    let ranked = closing(&with_oracle(run().only(&["bm25"], &[1_000]), "bm25"));
+    assert_eq!(ranked, "at 1,000 tools no strategy (oracle aside) had any recall@5");
+}
+
+#[test]
+fn sizes_that_ask_other_queries_say_so() {
+    let mut run = run().only(&["bm25", "bm25-llm"], &[150, 1_000]);
+    assert!(!notes(&summarise(&run.input())).contains("other queries"));
+    let small = |size: u32, query: &str| size == 150 && ["q00", "q01", "q02"].contains(&query);
+    run.plan.retain(|job| !small(job.size, job.query.as_str()));
+    run.scores.retain(|score| !small(score.size, score.query.as_str()));
+    let summary = summarise(&run.input());
+    for size in &summary.sizes {
+        let note = "45 at 150 tools, 48 at 1,000 tools; 45 are asked at every size";
+        assert!(size.notes.iter().any(|known| known.contains(note)), "{:?}", size.notes);
+    }
+}
+
+#[test]
+fn one_is_no_plural() {
+    let mut run = run().only(&["bm25", "bm25-llm"], &[150]);
+    run.plan.retain(|job| job.query.as_str() == "q00");
+    run.scores.retain(|score| score.query.as_str() == "q00");
+    run.manifest.reference = Some("bm25-llm".to_owned());
+    let lost = run.scores.pop().unwrap();
+    assert_eq!(lost.strategy, "bm25-llm");
+    let page = markdown(&summarise(&run.input()));
+    let text = terminal(&summarise(&run.input()), Style { width: 110, color: false });
+    for text in [page, text] {
+        assert!(text.contains("1 query"), "{text}");
+        assert!(text.contains("1 of 2 planned episodes is missing and counts"), "{text}");
+        for noun in ["queries", "episodes", "pairs", "tools"] {
+            assert!(!text.contains(&format!(" 1 {noun}")) && !text.contains(&format!("\n1 {noun}")), "{noun}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use harness::ids::{Digest, IntentId, JobKey, QueryId};
 use harness::metric::rank::Measure;
 use harness::metric::score::{Score, Stage, Waste};
 use harness::run::manifest::{
-    DatasetInfo, DistractorKind, EndpointInfo, Finish, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION,
-    StrategyInfo, ViewInfo,
+    Axis, DatasetInfo, DistractorKind, EndpointInfo, Finish, Manifest, OrderInfo, OrderKind, QuerySelection,
+    RUN_VERSION, StrategyInfo, ViewInfo,
 };
 use harness::run::plan::Job;
 use harness::strategy::StrategyMeta;
@@ -157,6 +157,7 @@ fn manifest() -> Manifest {
             strategy(meta("bm25-llm", true, true, Some(5), json!({"k": 5, "bm25": bm25}))),
             strategy(meta("bridge", true, false, Some(5), json!({"k": 5}))),
         ],
+        axis: Axis::Tools,
         distractors: DistractorKind::Random,
         views: SIZES
             .iter()

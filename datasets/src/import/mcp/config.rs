@@ -8,12 +8,15 @@ use serde_json::{Map, Value};
 
 use super::super::report::Trouble;
 use super::super::{ImportError, files};
+use super::pieces::is_key_name;
 use super::{READS, Secrets};
 use crate::problem::{clean, printable, quote, suggestion};
 use crate::unique::Pairs;
 
 /// Most servers of one file.
 const MOST_SERVERS: usize = 1_000;
+/// From how many bytes on a variable of the environment is found again in a command line or a URL.
+const RECOGNISED: usize = 8;
 /// Settings that concern a client, not what a server lists.
 const OF_CLIENTS: [&str; 9] =
     ["autoApprove", "alwaysAllow", "description", "disabledTools", "icon", "name", "timeout", "tools", "trust"];
@@ -50,10 +53,27 @@ impl Server {
     /// A server given on the command line instead of in a file. Nothing in it is expanded.
     pub fn new(name: &str, reach: Reach) -> Self {
         let mut secrets = Secrets::default();
-        if let Reach::Http { url, .. } = &reach {
-            secrets.add_url(url);
+        match &reach {
+            Reach::Stdio { command, args, .. } => secrets.add_arguments(std::iter::once(command).chain(args)),
+            Reach::Http { url, .. } => secrets.add_url(url),
         }
         Self { name: name.to_owned(), reach: Ok(reach), secrets, troubles: Vec::new() }
+    }
+
+    /// Takes the keys among these variables for secrets where they occur in the command line or the URL: a shell put them there,
+    /// or somebody copied them.
+    pub fn recognise(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+        let Ok(reach) = &self.reach else { return };
+        let texts: Vec<_> = match reach {
+            Reach::Stdio { command, args, .. } => std::iter::once(command).chain(args).collect(),
+            Reach::Http { url, .. } => vec![url],
+        };
+        for (name, value) in variables {
+            let is_key = is_key_name(&name) && value.len() >= RECOGNISED;
+            if is_key && texts.iter().any(|text| text.contains(&value)) {
+                self.secrets.add_environment(&name, &value);
+            }
+        }
     }
 }
 
@@ -99,14 +119,19 @@ fn server(name: String, entry: Value, parent: &Path, variable: &dyn Fn(&str) -> 
         Value::Object(entry) => {
             let known = |key: &str| KNOWN.contains(&key) || OF_CLIENTS.contains(&key);
             for key in entry.keys().filter(|key| !known(key)) {
+                secrets.add_word("name", key);
                 let hint = suggestion(key, KNOWN.into_iter());
-                troubles.push((Trouble::UnknownSetting, clean(&format!("{key} of {name}{hint}"))));
+                troubles.push((Trouble::UnknownSetting, format!("{key} of {name}{hint}")));
             }
             let mut expand = Expand { variable, secrets: &mut secrets };
             reach(&entry, parent, &mut expand)
         }
         _ => Err("its entry is no object".to_owned()),
     };
+    let reach = reach.map_err(|reason| secrets.redact(&reason));
+    for (_, example) in &mut troubles {
+        *example = clean(&secrets.redact(example));
+    }
     Server { name, reach, secrets, troubles }
 }
 
@@ -137,12 +162,16 @@ fn reach(entry: &Map<String, Value>, parent: &Path, expand: &mut Expand) -> Resu
                 }
                 Some(_) => return Err("its `args` are no array".to_owned()),
             };
+            expand.secrets.add_arguments(std::iter::once(&command).chain(&args));
             let env = expand.pairs("env", entry.get("env"))?;
             for (name, value) in &env {
-                if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                    return Err(format!("its `env` holds {}, which cannot be a variable", quote(name)));
-                }
                 expand.secrets.add_variable(name, value);
+            }
+            let unfit = |(name, value): &&(String, String)| {
+                name.is_empty() || name.contains(['=', '\0']) || value.contains('\0')
+            };
+            if let Some((name, _)) = env.iter().find(unfit) {
+                return Err(format!("its `env` holds {}, which cannot be a variable", expand.quote(name)));
             }
             let cwd = match entry.get("cwd") {
                 None | Some(Value::Null) => None,
@@ -157,15 +186,15 @@ fn reach(entry: &Map<String, Value>, parent: &Path, expand: &mut Expand) -> Resu
                 return Err("its `url` begins with neither http:// nor https://".to_owned());
             }
             let headers = expand.pairs("headers", entry.get("headers"))?;
-            for (_, value) in &headers {
-                expand.secrets.add_key(value);
+            for (name, value) in &headers {
+                expand.secrets.add_header(name, value);
             }
             Ok(Reach::Http { url, headers })
         }
         "sse" => Err("its `type` is \"sse\", which is not spoken here; many such servers answer at another path as \
                       \"http\" (streamable HTTP)"
             .to_owned()),
-        other => Err(format!("its `type` is {}; expected \"stdio\" or \"http\"", quote(other))),
+        other => Err(format!("its `type` is {}; expected \"stdio\" or \"http\"", expand.quote(other))),
     }
 }
 
@@ -191,7 +220,11 @@ impl Expand<'_> {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Object(pairs)) => pairs
                 .iter()
-                .map(|(name, value)| Ok((name.clone(), self.text(&format!("{key}.{}", clean(name)), value)?)))
+                .map(|(name, value)| {
+                    // A whole header or `NAME=value` in place of a name.
+                    self.secrets.add_word("name", name);
+                    Ok((name.clone(), self.text(&format!("{key}.{}", clean(name)), value)?))
+                })
                 .collect(),
             Some(_) => Err(format!("its `{key}` is no object")),
         }
@@ -213,24 +246,33 @@ impl Expand<'_> {
                 None => (reference, None),
             };
             if name.is_empty() || !name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_') {
-                let name = quote(&format!("${{{reference}}}"));
+                self.secrets.add_word("name", reference);
+                let name = self.quote(&format!("${{{reference}}}"));
                 return Err(format!("its `{key}` refers to {name}; expected ${{NAME}} or ${{NAME:-default}}"));
             }
             match ((self.variable)(name).filter(|value| !value.is_empty()), default) {
                 (Some(value), _) => {
-                    self.secrets.add_key(&value);
+                    self.secrets.add_environment(name, &value);
                     expanded.push_str(&value);
                 }
                 (None, Some(default)) => expanded.push_str(default),
                 (None, None) => {
+                    // A key in place of the name of its variable.
+                    self.secrets.add_word("name", name);
                     return Err(format!(
                         "its `{key}` needs the environment variable {}, which is not set",
-                        clean(name)
+                        clean(&self.secrets.redact(name))
                     ));
                 }
             }
         }
         expanded.push_str(rest);
         Ok(expanded)
+    }
+
+    /// Something that was written in the wrong place, and may be a key.
+    fn quote(&mut self, text: &str) -> String {
+        self.secrets.add_word("name", text);
+        quote(&self.secrets.redact(text))
     }
 }

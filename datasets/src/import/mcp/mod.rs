@@ -7,16 +7,20 @@
 //! A dataset is a snapshot: its revision is the digest of everything in it, and nothing is asked of a server afterwards.
 
 mod config;
+mod escapes;
+mod pieces;
 mod secrets;
 
 use std::path::Path;
 
-use serde_json::Value;
+use harness::text::plain;
+use serde_json::{Value, json};
 
 use super::foreign::{Foreign, ForeignServer};
 use super::mcp_tool::{LeftOut, tool};
 use super::report::{Findings, ImportReport, Trouble};
 use super::{Destination, ImportError, ImportOptions, Origin};
+use crate::problem::{clean_up_to, quote};
 use crate::wire;
 pub use config::{Reach, Server, read};
 pub use secrets::Secrets;
@@ -28,6 +32,10 @@ pub const READS: &str = "live servers: a JSON file with `mcpServers` as desktop 
 const ORIGIN: Origin = Origin { name: NAME, server: "mcp", licence: "NOASSERTION" };
 /// Longest name, version or description that a server gives of itself, in characters.
 const SAID: usize = 2_000;
+/// Longest reason or example, in characters.
+const REASON: usize = 400;
+/// Longest name or place in one.
+const PLACE: usize = 80;
 
 /// What a server said of itself and which tools it listed, entry by entry as it sent them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,14 +50,57 @@ pub struct Listing {
     pub tools: Vec<Value>,
 }
 
-/// What came of one server.
+/// What came of one server. Nothing in it holds a key of the server's configuration.
 #[derive(Debug)]
 pub struct Captured {
     pub server: Server,
-    /// What it listed, or why it could not be listed, in words that are safe to print.
-    pub outcome: Result<Listing, String>,
-    /// Beyond those of [`Server`].
-    pub troubles: Vec<(Trouble, String)>,
+    outcome: Result<Listing, String>,
+    troubles: Vec<(Trouble, String)>,
+}
+
+impl Captured {
+    /// What a server listed, or why it could not be listed, and what else was met.
+    ///
+    /// Texts for people are printed without keys. What was listed is never altered: if a key occurs in it, it is refused.
+    pub fn new(server: Server, outcome: Result<Listing, String>, troubles: Vec<(Trouble, String)>) -> Self {
+        let shown = |text: &str| -> String { plain(&server.secrets.redact(text)).chars().take(REASON).collect() };
+        let outcome = outcome.and_then(|listing| match leak(&server.secrets, &listing) {
+            Some(reason) => Err(reason),
+            None => Ok(listing),
+        });
+        let outcome = outcome.map_err(|reason| shown(&reason));
+        let troubles = troubles.into_iter().map(|(trouble, example)| (trouble, shown(&example))).collect();
+        Self { server, outcome, troubles }
+    }
+
+    /// What it listed, or why there is nothing of it, in words that are safe to print.
+    pub fn outcome(&self) -> Result<&Listing, &str> {
+        self.outcome.as_ref().map_err(String::as_str)
+    }
+}
+
+/// Why a listing may not be stored, if it holds a key.
+fn leak(secrets: &Secrets, listing: &Listing) -> Option<String> {
+    let Listing { name, version, protocol, title, description, instructions: _, tools } = listing;
+    let about =
+        json!({"name": name, "version": version, "protocol": protocol, "title": title, "description": description});
+    let in_tool = |(index, tool): (usize, &Value)| {
+        let found = secrets.find(tool)?;
+        let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
+        Some((found, format!("tool {index} {}", quote(&secrets.redact(name)))))
+    };
+    let (found, place) = secrets
+        .find(&about)
+        .map(|found| (found, "what it says of itself".to_owned()))
+        .or_else(|| tools.iter().enumerate().find_map(in_tool))?;
+    // Cut only when there is no key in it any more.
+    let at = clean_up_to(PLACE, &secrets.redact(&found.at));
+    let of = clean_up_to(PLACE, found.of);
+    let name = of.split_once('.').map_or(of.as_str(), |(_, name)| name);
+    Some(format!(
+        "the value of `{of}` occurs in {place} at `{at}`, and no key is stored; give it another value for the import, or, if it is \
+         no secret, add `--not-secret {name}`"
+    ))
 }
 
 /// A dataset of live servers, not yet written.
@@ -95,10 +146,7 @@ impl<'a> Snapshot<'a> {
 fn add(server: &Server, listing: Listing, foreign: &mut Foreign, left_out: &mut LeftOut, findings: &mut Findings) {
     let namespace = server.name.as_str();
     let Listing { name, version, protocol, title, description, instructions, tools } = listing;
-    let said = |mut text: String| {
-        server.secrets.redact_text(&mut text);
-        text.chars().take(SAID).collect::<String>()
-    };
+    let said = |text: String| text.chars().take(SAID).collect::<String>();
     if instructions {
         findings.add(Trouble::IgnoredKey, &format!("instructions of server {namespace}"));
     }
@@ -109,11 +157,7 @@ fn add(server: &Server, listing: Listing, foreign: &mut Foreign, left_out: &mut 
         description: description.map(said).unwrap_or_default(),
         mcp: Some(wire::Implementation { name, version: said(version), protocol: said(protocol) }),
     });
-    for (index, mut entry) in tools.into_iter().enumerate() {
-        if server.secrets.redact_value(&mut entry) {
-            let name = entry.get("name").and_then(Value::as_str).unwrap_or_default();
-            findings.add(Trouble::RedactedKey, &format!("{namespace}/{name}"));
-        }
+    for (index, entry) in tools.into_iter().enumerate() {
         match tool(Some(namespace), entry, left_out) {
             Ok(tool) => foreign.tools.push(tool),
             Err(reason) => findings.add(Trouble::UnreadableEntry, &format!("{namespace}:tool {index}: {reason}")),

@@ -112,10 +112,14 @@ fn write(
 }
 
 fn captured(name: &str, outcome: Result<Listing, String>) -> Captured {
+    captured_with(name, outcome, Vec::new())
+}
+
+fn captured_with(name: &str, outcome: Result<Listing, String>, troubles: Vec<(Trouble, String)>) -> Captured {
     let mut server = stdio("x");
     name.clone_into(&mut server.name);
-    server.secrets.add_key("sk-secret-1");
-    Captured { server, outcome, troubles: Vec::new() }
+    server.secrets.add_environment("TOKEN", "sk-secret-1");
+    Captured::new(server, outcome, troubles)
 }
 
 #[test]
@@ -125,12 +129,12 @@ fn what_servers_list_becomes_a_dataset() {
         version: "1.2.3".to_owned(),
         protocol: "2025-06-18".to_owned(),
         title: Some("Files".to_owned()),
-        description: Some("Knows sk-secret-1.".to_owned()),
+        description: Some("Knows files.".to_owned()),
         instructions: true,
         tools: vec![
             json!({"name": "read", "title": "Read", "description": "Reads.", "inputSchema": {"type": "object", "properties": {"z": {}, "a": {}}},
                 "annotations": {"readOnlyHint": true, "destructiveHint": null, "openWorldHint": "no", "extra": 1}, "outputSchema": {}, "_meta": {}}),
-            json!({"name": "write", "inputSchema": {"properties": {"to": {"default": "sk-secret-1"}}}, "outputSchema": {}, "execution": {}}),
+            json!({"name": "write", "inputSchema": {"properties": {"to": {"default": "***"}}}, "outputSchema": {}, "execution": {}}),
             json!({"name": "read", "description": "again"}),
             json!({"name": "list", "inputSchema": {"type": "array"}, "annotations": [], "title": 1}),
             json!({"description": "nameless"}),
@@ -138,8 +142,8 @@ fn what_servers_list_becomes_a_dataset() {
         ],
     };
     let other = Listing { tools: vec![json!({"name": "read"})], ..Listing::default() };
-    let mut gone = captured("gone", Err("it ended".to_owned()));
-    gone.troubles.push((Trouble::StrayOutput, "gone: 3 lines".to_owned()));
+    let strays = vec![(Trouble::StrayOutput, "gone: 3 lines, first: sk-secret-1".to_owned())];
+    let gone = captured_with("gone", Err("it ended with sk-secret-1".to_owned()), strays);
     let all = vec![
         captured("My Files", Ok(listing)),
         gone,
@@ -150,9 +154,86 @@ fn what_servers_list_becomes_a_dataset() {
     assert_snapshot!(report);
     let text = |name: &str| std::fs::read_to_string(target.join(name)).unwrap();
     let all = text("servers.jsonl") + &text("tools/my_files.jsonl") + &text("tools/other.jsonl");
-    assert!(!all.contains("secret"), "{all}");
+    assert!(!all.contains("secret") && !report.to_string().contains("secret"), "{all}{report}");
     assert_snapshot!(all);
     assert_eq!(load(&target).unwrap().catalogue.tools.len(), 4);
+}
+
+#[test]
+fn a_server_whose_listing_holds_a_key_is_refused_and_nothing_is_altered() {
+    let about = |version: &str| Listing { version: version.to_owned(), ..Listing::default() };
+    let with = |tool: Value| Listing { tools: vec![json!({"name": "read"}), tool], ..Listing::default() };
+    for (listing, place) in [
+        (about("1 sk-secret-1"), "what it says of itself at `/version`"),
+        (with(json!({"name": "sk-secret-1"})), "tool 1 \"***\" at `/name`"),
+        (with(json!({"name": "a", "description": "Uses sk%2Dsecret-1"})), "tool 1 \"a\" at `/description`"),
+        (with(json!({"name": "a", "inputSchema": {"sk-secret-1": {}}})), "tool 1 \"a\" at `/inputSchema/***`"),
+        (with(json!({"name": "a", "_meta": ["\u{1b}", "sk-secret-1"]})), "tool 1 \"a\" at `/_meta/1`"),
+    ] {
+        let refused = captured("a", Ok(listing));
+        let reason = refused.outcome().unwrap_err();
+        assert_eq!(
+            reason,
+            format!(
+                "the value of `TOKEN` occurs in {place}, and no key is stored; give it another value for the import, or, if it is no \
+                 secret, add `--not-secret TOKEN`"
+            )
+        );
+    }
+    // A word that is somebody's password stays a word.
+    let mut server = stdio("x");
+    server.secrets.add_variable("DB_PASSWORD", "postgres");
+    server.secrets.forget("DB_PASSWORD");
+    let tools = vec![json!({"name": "query", "description": "Asks postgres."})];
+    let kept = Captured::new(server, Ok(Listing { tools, ..Listing::default() }), Vec::new());
+    let (_, target, _dir) = write(vec![kept], &ImportOptions::default()).unwrap();
+    assert!(std::fs::read_to_string(target.join("tools/a.jsonl")).unwrap().contains("Asks postgres."));
+}
+
+#[test]
+fn keys_in_the_wrong_place_of_a_file_are_not_told() {
+    let key = "sk-misplaced-123";
+    let servers = servers(
+        r#"{"mcpServers": {
+        "reference": {"command": "x", "env": {"KEY": "${sk-misplaced-123}"}},
+        "variable": {"command": "x", "env": {"KEY": "${ghp_misplaced123}"}},
+        "pair": {"command": "x", "env": {"API_KEY=sk-misplaced-123": "1"}},
+        "header": {"url": "https://x", "headers": {"Authorization: Bearer sk-misplaced-123": []}},
+        "type": {"type": "sk-misplaced-123", "command": "x"},
+        "setting": {"command": "x", "sk-misplaced-123": 1}
+    }}"#,
+    )
+    .unwrap();
+    for server in &servers {
+        let said = format!("{:?} {:?}", server.reach.as_ref().map(|_| ()), server.troubles);
+        assert!(said.contains("***") && !said.contains(key) && !said.contains("ghp_"), "{said}");
+    }
+}
+
+#[test]
+fn keys_of_a_command_line_and_of_the_environment_are_known() {
+    let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let reach = Reach::Stdio {
+        command: "npx".to_owned(),
+        args: words(
+            "remote https://u:hunter2@host/x --header X-Token:abcdef --word correct-horse --other battery-staple",
+        ),
+        env: Vec::new(),
+        cwd: None,
+    };
+    let mut server = Server::new("a", reach);
+    let variables = [("MY_SECRET", "correct-horse"), ("PATH", "battery-staple"), ("OTHER_KEY", "not-in-the-line")];
+    server.recognise(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    assert_eq!(
+        server.secrets.redact("hunter2 abcdef correct-horse battery-staple not-in-the-line"),
+        "*** *** *** battery-staple not-in-the-line"
+    );
+    let mut server =
+        Server::new("a", Reach::Http { url: "https://h/mcp/correct-horse".to_owned(), headers: Vec::new() });
+    server.recognise([("MY_SECRET".to_owned(), "correct-horse".to_owned())]);
+    let listing = Listing { name: "correct-horse".to_owned(), ..Listing::default() };
+    let refused = Captured::new(server, Ok(listing), Vec::new());
+    assert!(refused.outcome().unwrap_err().contains("the value of `MY_SECRET` occurs"), "{refused:?}");
 }
 
 #[test]

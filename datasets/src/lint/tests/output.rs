@@ -169,7 +169,7 @@ fn findings_for_programs() {
     let dir = changed(&[tools, ("lint.toml", baseline), ("actors.jsonl", "{\"actor\": \"all\"}".to_owned())]);
     let linted = lint(dir.path(), None).unwrap();
     assert_json_snapshot!("json", linted);
-    let mut log = sarif(&linted, "data/small");
+    let mut log = sarif(&linted, Path::new("data/small"), None);
     let driver = &mut log["runs"][0]["tool"]["driver"];
     driver["version"] = "[version]".into();
     let rules = driver["rules"].as_array_mut().unwrap();
@@ -181,7 +181,7 @@ fn findings_for_programs() {
 #[test]
 fn results_of_sarif_name_their_rules_and_have_fingerprints_of_their_own() {
     let dir = faulty();
-    let log = sarif(&lint(dir.path(), None).unwrap(), "");
+    let log = sarif(&lint(dir.path(), None).unwrap(), Path::new(""), None);
     let run = &log["runs"][0];
     let results = run["results"].as_array().unwrap();
     let mut prints = BTreeSet::new();

@@ -2,28 +2,30 @@
 //!
 //! A ranking without a model is deterministic, so there is nothing to test statistically: a mean that fell is a loss.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
 use std::path::Path;
 
-use harness::ids::Digest;
+use harness::ids::{Digest, QueryId};
 use harness::metric::score::Score;
 use harness::run::dir::StoredRun;
+use harness::text::{grouped, plain, plural};
 use serde::{Deserialize, Serialize};
 
 use crate::args::GateArgs;
 use crate::cmd::report::scores;
-use crate::exit::{Exit, OrExit as _, expected, print_out};
+use crate::exit::{Exit, OrExit as _, expected};
+use crate::print::print_out;
 use crate::setup::{dataset_of, subsets_of};
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Measures that are gated.
 const MEASURES: [&str; 3] = ["recall@5", "complete@5", "ndcg@10"];
 /// Baselines hold six decimals; a smaller move is rounding.
 const DECIMALS: f64 = 1e6;
 const SHOWN: usize = 20;
 
-/// A committed baseline: one line per strategy, size and query, so that a change shows in a diff.
+/// A committed baseline: one line per ranking, so that a change shows in a diff.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Baseline {
@@ -32,8 +34,49 @@ struct Baseline {
     setting: BTreeMap<String, Digest>,
     dataset: String,
     measures: Vec<String>,
-    /// `strategy / size / query` → one value per measure; `null` for a query outside the means.
-    values: BTreeMap<String, Vec<Option<f64>>>,
+    /// In the order of their keys, each key once.
+    rankings: Vec<Ranking>,
+}
+
+/// The measures of one ranking.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Ranking {
+    strategy: String,
+    size: u32,
+    query: QueryId,
+    #[serde(default, skip_serializing_if = "is_first")]
+    repeat: u32,
+    /// One per measure; `null` for a query outside the means.
+    values: Vec<Option<f64>>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
+fn is_first(repeat: &u32) -> bool {
+    *repeat == 0
+}
+
+impl Ranking {
+    /// Rankings with the same group share a mean: a gain of one must not hide a loss of another.
+    fn group(&self) -> (&str, u32) {
+        (&self.strategy, self.size)
+    }
+
+    fn key(&self) -> (&str, u32, &QueryId, u32) {
+        (&self.strategy, self.size, &self.query, self.repeat)
+    }
+}
+
+impl fmt::Display for Ranking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&plain(self.query.as_str()))?;
+        if self.repeat > 0 { write!(f, ", repeat {}", self.repeat) } else { Ok(()) }
+    }
+}
+
+/// `bm25, 150 tools`.
+fn group_name((strategy, size): (&str, u32)) -> String {
+    format!("{}, {}", plain(strategy), plural(u64::from(size), "tool", "tools"))
 }
 
 pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
@@ -42,10 +85,10 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
     let subsets = subsets_of(&dataset, &stored.manifest)?;
     if stored.episodes.len() != stored.plan.len() {
         let message = format!(
-            "{}: {} of {} episodes are there; finish the run before it is compared",
+            "{}: {} of {} done; finish the run before it is compared",
             args.run.display(),
-            stored.episodes.len(),
-            stored.plan.len()
+            grouped(stored.episodes.len() as u64),
+            plural(stored.plan.len() as u64, "episode", "episodes")
         );
         return Err(expected(Exit::GateInconclusive, message));
     }
@@ -63,67 +106,75 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
     );
     let dataset_name = format!("{} {}", manifest.dataset.name, manifest.dataset.revision);
     let current = baseline(&scores(&dataset, &stored, &subsets)?, setting, dataset_name);
-    if current.values.is_empty() {
+    if current.rankings.is_empty() {
         let message = "this run holds no ranking without a model; only those are gated exactly";
         return Err(expected(Exit::GateInconclusive, message));
     }
     if args.write {
         write(&args.baseline, &current)?;
-        print_out(&format!("{}: baseline of {} rankings written\n", args.baseline.display(), current.values.len()))?;
+        let rankings = plural(current.rankings.len() as u64, "ranking", "rankings");
+        print_out(&format!("{}: baseline of {rankings} written\n", args.baseline.display()))?;
         return Ok(Exit::Ok);
     }
     let committed = read(&args.baseline)?;
-    let differs = |what: &&String| committed.setting.get(*what) != current.setting.get(*what);
-    let differing: Vec<&str> = current.setting.keys().filter(differs).map(String::as_str).collect();
-    if !differing.is_empty() || committed.setting.len() != current.setting.len() {
-        let message = format!(
-            "{}: cannot be compared with this run, they differ in: {} (dataset {} there, {} here); write a new baseline with \
-             --write",
-            args.baseline.display(),
-            differing.join(", "),
-            committed.dataset,
-            current.dataset
-        );
-        return Err(expected(Exit::GateInconclusive, message));
-    }
-    if !committed.values.keys().eq(current.values.keys()) {
-        let message = format!(
-            "{}: holds {} rankings and the run {}, and they are not the same; write a new baseline with --write",
-            args.baseline.display(),
-            committed.values.len(),
-            current.values.len()
-        );
-        return Err(expected(Exit::GateInconclusive, message));
-    }
-    let has_value = |values: &[Option<f64>]| values.iter().map(Option::is_some).collect::<Vec<_>>();
-    let other = current.values.iter().find(|(key, values)| has_value(values) != has_value(&committed.values[*key]));
-    if let Some((key, _)) = other {
-        let message = format!(
-            "{}: {key:?} has values there and none here, or the reverse; write it anew",
-            args.baseline.display()
-        );
-        return Err(expected(Exit::GateInconclusive, message));
+    if let Some(problem) = difference(&committed, &current) {
+        return Err(expected(Exit::GateInconclusive, format!("{}: {problem}", args.baseline.display())));
     }
     let (exit, text) = compare(&committed, &current, args.exact);
     print_out(&text)?;
     Ok(exit)
 }
 
+/// Why the two cannot be compared.
+fn difference(committed: &Baseline, current: &Baseline) -> Option<String> {
+    let differs = |what: &&String| committed.setting.get(*what) != current.setting.get(*what);
+    let all: BTreeSet<&String> = committed.setting.keys().chain(current.setting.keys()).collect();
+    let differing: Vec<&str> = all.into_iter().filter(differs).map(String::as_str).collect();
+    if !differing.is_empty() {
+        return Some(format!(
+            "cannot be compared with this run, they differ in: {} (dataset {} there, {} here); write a new baseline with --write",
+            differing.join(", "),
+            committed.dataset,
+            current.dataset
+        ));
+    }
+    let (committed, current) = (&committed.rankings, &current.rankings);
+    if !committed.iter().map(Ranking::key).eq(current.iter().map(Ranking::key)) {
+        return Some(format!(
+            "holds {} and the run {}, and they are not the same; write a new baseline with --write",
+            plural(committed.len() as u64, "ranking", "rankings"),
+            grouped(current.len() as u64)
+        ));
+    }
+    let has_value = |ranking: &Ranking| ranking.values.iter().map(Option::is_some).collect::<Vec<_>>();
+    let other = committed.iter().zip(current).find(|(before, after)| has_value(before) != has_value(after));
+    other.map(|(ranking, _)| {
+        format!(
+            "{}, {ranking}: has values there and none here, or the reverse; write it anew",
+            group_name(ranking.group())
+        )
+    })
+}
+
 fn baseline(scores: &[Score], setting: BTreeMap<String, Digest>, dataset: String) -> Baseline {
     let round = |value: f64| (value * DECIMALS).round() / DECIMALS;
     // A ranking is what has no end-to-end success.
     let rankings = scores.iter().filter(|score| score.success.is_none() && score.turns() == 0);
-    let values = rankings
-        .map(|score| {
-            let values = MEASURES.iter().map(|name| score.retrieval.get(*name).copied().map(round)).collect();
-            (format!("{} / {} / {}", score.strategy, score.size, score.query), values)
+    let mut rankings: Vec<Ranking> = rankings
+        .map(|score| Ranking {
+            strategy: score.strategy.clone(),
+            size: score.size,
+            query: score.query.clone(),
+            repeat: score.repeat,
+            values: MEASURES.iter().map(|name| score.retrieval.get(*name).copied().map(round)).collect(),
         })
         .collect();
-    Baseline { version: VERSION, setting, dataset, measures: MEASURES.map(str::to_owned).to_vec(), values }
+    rankings.sort_by(|a, b| a.key().cmp(&b.key()));
+    Baseline { version: VERSION, setting, dataset, measures: MEASURES.map(str::to_owned).to_vec(), rankings }
 }
 
 fn write(path: &Path, baseline: &Baseline) -> anyhow::Result<()> {
-    // One query per line: pretty printing would give each number a line of its own.
+    // One ranking per line: pretty printing would give each number a line of its own.
     let mut text = String::from("{\n");
     for (name, value) in [
         ("version", serde_json::to_string(&baseline.version)?),
@@ -133,14 +184,10 @@ fn write(path: &Path, baseline: &Baseline) -> anyhow::Result<()> {
     ] {
         let _ = writeln!(text, "\"{name}\": {value},");
     }
-    text.push_str("\"values\": {\n");
-    let lines: Vec<_> = baseline
-        .values
-        .iter()
-        .map(|(key, values)| Ok(format!("{}: {}", serde_json::to_string(key)?, serde_json::to_string(values)?)))
-        .collect::<anyhow::Result<_>>()?;
+    text.push_str("\"rankings\": [\n");
+    let lines: Vec<_> = baseline.rankings.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
     text.push_str(&lines.join(",\n"));
-    text.push_str("\n}\n}\n");
+    text.push_str("\n]\n}\n");
     // A full disk must leave the old baseline whole.
     let partial = path.with_extension("partial");
     std::fs::write(&partial, text)
@@ -149,56 +196,63 @@ fn write(path: &Path, baseline: &Baseline) -> anyhow::Result<()> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Baseline> {
+    /// What every version has.
+    #[derive(Deserialize)]
+    struct Versioned {
+        version: u32,
+    }
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        expected(Exit::GateInconclusive, format!("{shown}: {error}; write a baseline with --write and commit it"))
-    })?;
-    let baseline: Baseline = serde_json::from_str(&text).map_err(|error| {
-        expected(Exit::GateInconclusive, format!("{shown}:{}:{}: {error}", error.line(), error.column()))
-    })?;
+    let inconclusive = |problem: String| expected(Exit::GateInconclusive, problem);
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| inconclusive(format!("{shown}: {error}; write a baseline with --write and commit it")))?;
+    let unreadable =
+        |error: serde_json::Error| inconclusive(format!("{shown}:{}:{}: {error}", error.line(), error.column()));
+    let Versioned { version } = serde_json::from_str(&text).map_err(unreadable)?;
+    if version != VERSION {
+        return Err(inconclusive(format!("{shown}: version {version} is not {VERSION}; write it anew with --write")));
+    }
+    let mut baseline: Baseline = serde_json::from_str(&text).map_err(unreadable)?;
     if baseline.measures != MEASURES {
-        let message = format!("{shown}: its measures are not {}; write it anew", MEASURES.join(", "));
-        return Err(expected(Exit::GateInconclusive, message));
+        return Err(inconclusive(format!("{shown}: its measures are not {}; write it anew", MEASURES.join(", "))));
     }
-    if let Some((key, _)) = baseline.values.iter().find(|(_, values)| values.len() != baseline.measures.len()) {
-        let message = format!("{shown}: {key:?} has another number of values than there are measures; write it anew");
-        return Err(expected(Exit::GateInconclusive, message));
+    baseline.rankings.sort_by(|a, b| a.key().cmp(&b.key()));
+    if let Some(pair) = baseline.rankings.windows(2).find(|pair| pair[0].key() == pair[1].key()) {
+        let (group, ranking) = (group_name(pair[0].group()), &pair[0]);
+        return Err(inconclusive(format!("{shown}: {group}, {ranking}: is there twice; write it anew")));
     }
-    if baseline.version != VERSION {
-        let message = format!("{shown}: version {} is not {VERSION}; write it anew with --write", baseline.version);
-        return Err(expected(Exit::GateInconclusive, message));
+    if let Some(ranking) = baseline.rankings.iter().find(|ranking| ranking.values.len() != MEASURES.len()) {
+        let group = group_name(ranking.group());
+        let message = "has another number of values than there are measures; write it anew";
+        return Err(inconclusive(format!("{shown}: {group}, {ranking}: {message}")));
     }
     Ok(baseline)
 }
 
-/// The verdict and its words.
+/// The verdict and its words. Both hold the same rankings in the same order.
 fn compare(committed: &Baseline, current: &Baseline, exact: bool) -> (Exit, String) {
     let mut out = String::new();
     let mut failed = false;
     let mut moved_any = false;
-    // Per strategy and size: a gain of one must not hide a loss of another.
-    let groups: std::collections::BTreeSet<&str> = current.values.keys().map(|key| group(key)).collect();
-    for group_name in groups {
-        let _ = writeln!(out, "{}", harness::text::plain(group_name));
+    let pairs: Vec<(&Ranking, &Ranking)> = committed.rankings.iter().zip(&current.rankings).collect();
+    for group in pairs.chunk_by(|(a, _), (b, _)| a.group() == b.group()) {
+        let _ = writeln!(out, "{}", group_name(group[0].0.group()));
         for (index, measure) in current.measures.iter().enumerate() {
-            let (before, after) = (mean(committed, group_name, index), mean(current, group_name, index));
-            let moved: Vec<_> = of_group(current, group_name)
-                .filter_map(|(key, values)| {
-                    let before = committed.values.get(key).and_then(|values| values[index]);
-                    (before != values[index]).then_some((key, before, values[index]))
-                })
-                .collect();
+            let before = mean(group.iter().map(|(before, _)| before.values[index]));
+            let after = mean(group.iter().map(|(_, after)| after.values[index]));
+            let moved: Vec<_> =
+                group.iter().filter(|(before, after)| before.values[index] != after.values[index]).collect();
             let fell = after < before - 1.0 / DECIMALS;
             failed |= fell;
             moved_any |= !moved.is_empty();
             let verdict = if fell { "FELL" } else { "held" };
-            let _ = writeln!(out, "  {measure:<12} {before:.4} → {after:.4}  {verdict}  {} queries moved", moved.len());
+            let count = plural(moved.len() as u64, "query moved", "queries moved");
+            let _ = writeln!(out, "  {measure:<12} {before:.4} → {after:.4}  {verdict}  {count}");
             let value = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
-            for (key, before, after) in moved.iter().take(SHOWN) {
-                let _ = writeln!(out, "    {} → {}  {}", value(*before), value(*after), harness::text::plain(key));
+            for (before, after) in moved.iter().take(SHOWN) {
+                let _ = writeln!(out, "    {} → {}  {after}", value(before.values[index]), value(after.values[index]));
             }
             if moved.len() > SHOWN {
-                let _ = writeln!(out, "    … and {} more", moved.len() - SHOWN);
+                let _ = writeln!(out, "    … and {} more", grouped((moved.len() - SHOWN) as u64));
             }
         }
     }
@@ -214,16 +268,7 @@ fn compare(committed: &Baseline, current: &Baseline, exact: bool) -> (Exit, Stri
     (Exit::Ok, out)
 }
 
-/// `strategy / size` of a key.
-fn group(key: &str) -> &str {
-    key.rsplit_once(" / ").map_or(key, |(group, _)| group)
-}
-
-fn of_group<'b>(baseline: &'b Baseline, name: &'b str) -> impl Iterator<Item = (&'b String, &'b Vec<Option<f64>>)> {
-    baseline.values.iter().filter(move |(key, _)| group(key) == name)
-}
-
-fn mean(baseline: &Baseline, name: &str, index: usize) -> f64 {
-    let values: Vec<f64> = of_group(baseline, name).filter_map(|(_, values)| values[index]).collect();
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+fn mean(values: impl Iterator<Item = Option<f64>>) -> f64 {
+    let (sum, n) = values.flatten().fold((0.0, 0_u32), |(sum, n), value| (sum + value, n + 1));
+    sum / f64::from(n.max(1))
 }

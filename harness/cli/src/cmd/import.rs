@@ -1,14 +1,17 @@
 //! `toolgauge import`.
 
+use std::ffi::OsString;
+use std::io;
 use std::time::Duration;
 
 use datasets::import::mcp::{self, Reach, Server, Snapshot};
 use datasets::import::{ImportError, ImportOptions, ImportReport, find};
-use harness::text::plain;
+use harness::text::{plain, plural};
 
 use crate::args::{ImportArgs, LiveArgs, seconds};
-use crate::exit::{Exit, OrExit as _, expected, print_out};
+use crate::exit::{Exit, OrExit as _, expected};
 use crate::mcp::{Limits, Seen, capture};
+use crate::print::{print_out, say};
 
 /// Time that each server has, in seconds. Of 64 servers that were tried the slowest took half of it.
 const TIME: f64 = 60.0;
@@ -22,6 +25,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
         overwrite: args.overwrite,
         strict: args.strict,
         tools: args.tools,
+        skills: args.skills,
         seed: args.seed,
         extras: args.extras.given(),
         ..ImportOptions::default()
@@ -55,6 +59,7 @@ fn failed(error: ImportError) -> anyhow::Error {
         | ImportError::SourceUnused { .. }
         | ImportError::TargetExists { .. }
         | ImportError::TargetForeign { .. }
+        | ImportError::TargetEdited { .. }
         | ImportError::Unwritable { .. } => Exit::Usage,
         ImportError::Unreadable { .. }
         | ImportError::Strict { .. }
@@ -68,7 +73,14 @@ fn failed(error: ImportError) -> anyhow::Error {
 /// Lists live servers; nothing if interrupted.
 fn live(args: &ImportArgs, options: &ImportOptions) -> anyhow::Result<Option<ImportReport>> {
     let snapshot = Snapshot::new(&args.out, options).map_err(failed)?;
-    let servers = servers(args)?;
+    let mut servers = servers(args)?;
+    for server in &mut servers {
+        let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        server.recognise(std::env::vars_os().filter_map(text));
+        for name in &args.live.not_secret {
+            server.secrets.forget(name);
+        }
+    }
     let time = args.live.timeout.as_deref().map_or(Ok(TIME), |text| seconds("--timeout", text))?;
     let limits = Limits {
         time: Duration::from_secs_f64(time),
@@ -77,15 +89,41 @@ fn live(args: &ImportArgs, options: &ImportOptions) -> anyhow::Result<Option<Imp
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let captured = runtime.block_on(async {
-        // Servers are in process groups of their own, out of reach of the terminal's interrupt: dropping them ends them.
-        tokio::select! {
+        let stopped = stopped()?;
+        // Servers are in process groups of their own, out of reach of the terminal's signals: dropping them ends them.
+        Ok::<_, io::Error>(tokio::select! {
             captured = capture(servers, limits, tell) => Some(captured),
-            _ = tokio::signal::ctrl_c() => None,
-        }
-    });
+            () = stopped => None,
+        })
+    })?;
     // Somebody's DNS look-up may still hang in a thread.
     runtime.shutdown_timeout(Duration::from_secs(1));
     captured.map(|captured| snapshot.write(captured)).transpose().map_err(failed)
+}
+
+/// Listens from now on, and ends when somebody wants this to end: at the keyboard, by `kill`, or by closing the terminal.
+#[cfg(unix)]
+fn stopped() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    })
+}
+
+#[cfg(not(unix))]
+fn stopped() -> io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    })
 }
 
 fn servers(args: &ImportArgs) -> anyhow::Result<Vec<Server>> {
@@ -126,14 +164,13 @@ fn servers(args: &ImportArgs) -> anyhow::Result<Vec<Server>> {
 fn tell(seen: &Seen) {
     let name = plain(&seen.captured.server.name);
     let time = seen.elapsed.as_secs_f64();
-    match &seen.captured.outcome {
+    match seen.captured.outcome() {
         Ok(listing) => {
-            let count = listing.tools.len();
-            eprintln!("{name}: {count} {} in {time:.1} s", if count == 1 { "tool" } else { "tools" });
+            say!("{name}: {} in {time:.1} s", plural(listing.tools.len() as u64, "tool", "tools"));
         }
-        Err(reason) => eprintln!("{name}: left out after {time:.1} s: {reason}"),
+        Err(reason) => say!("{name}: left out after {time:.1} s: {reason}"),
     }
     for line in &seen.stderr {
-        eprintln!("  stderr: {line}");
+        say!("  stderr: {line}");
     }
 }

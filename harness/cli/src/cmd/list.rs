@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use datasets::import::{Extra, Importer};
 use harness::registry::Registry;
 use harness::run::dir::StoredRun;
-use harness::text::plain;
+use harness::text::{grouped, plain, plural};
 
 use crate::args::{ListArgs, ListWhat};
 use crate::cmd::report::measures;
 use crate::cmd::run::RUNS;
-use crate::exit::{Exit, expected, print_out};
+use crate::exit::{Exit, expected};
+use crate::oracle::with_oracle;
+use crate::print::print_out;
 
 pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
     let lines = match args.what {
@@ -41,11 +43,8 @@ pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
 }
 
 fn strategies(registry: &Registry) -> Vec<String> {
-    let mut lines = vec![
-        format!("{:<12} shows the model only the right tools: the ceiling", "oracle"),
-        format!("{:<12}   model=true", ""),
-    ];
-    for entry in registry.entries() {
+    let mut lines = Vec::new();
+    for entry in with_oracle(registry, None).entries() {
         lines.push(format!("{:<12} {}", entry.kind, entry.summary));
         if !entry.defaults.is_empty() {
             let params: Vec<_> = entry.defaults.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -65,12 +64,12 @@ fn dataset(path: &Path) -> String {
     let name = plain(&path.display().to_string());
     match datasets::load(path) {
         Ok(dataset) => format!(
-            "{name:<24} {} {} · {} tools · {} skills · {} queries · {}",
+            "{name:<24} {} {} · {} · {} · {} · {}",
             plain(&dataset.name),
             plain(&dataset.revision),
-            dataset.catalogue.tools.len(),
-            dataset.catalogue.skills.len(),
-            dataset.queries.len(),
+            plural(dataset.catalogue.tools.len() as u64, "tool", "tools"),
+            plural(dataset.catalogue.skills.len() as u64, "skill", "skills"),
+            plural(dataset.queries.len() as u64, "query", "queries"),
             plain(&dataset.licence)
         ),
         Err(_) => format!("{name:<24} has problems; `toolgauge run -d` names them"),
@@ -81,10 +80,10 @@ fn run(path: &Path) -> String {
     let name = plain(&path.display().to_string());
     match StoredRun::read(path) {
         Ok(run) => format!(
-            "{name:<44} {} · {} of {} episodes · {}",
+            "{name:<44} {} · {} of {} · {}",
             plain(&run.manifest.dataset.name),
-            run.episodes.len(),
-            run.plan.len(),
+            grouped(run.episodes.len() as u64),
+            plural(run.plan.len() as u64, "episode", "episodes"),
             plain(&run.manifest.finish.map_or_else(|| "not finished".to_owned(), |finish| finish.how))
         ),
         Err(error) => format!("{name:<44} {}", plain(&error.to_string())),

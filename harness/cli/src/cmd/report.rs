@@ -5,22 +5,23 @@ use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use harness::catalogue::{Actor, View};
-use harness::dataset::{Dataset, Query};
+use harness::catalogue::{Actor, Subset, View};
+use harness::dataset::{Dataset, Labels as QueryLabels, Query};
 use harness::episode::Episode;
 use harness::episode_loop::Mode;
-use harness::ids::{ActorId, QueryId, ToolId};
+use harness::ids::{ActorId, QueryId};
 use harness::metric::rank::Measure;
 use harness::metric::score::{Score, ScoreInput, score};
 use harness::run::dir::StoredRun;
 use harness::run::manifest::Manifest;
 use harness::run::plan::Job;
 use harness::store::responses::ResponseStore;
-use harness::text::plain;
+use harness::text::{plain, plural};
 use reports::{Input, PlannedQuery, Style, markdown, summarise, terminal, write_all};
 
 use crate::args::{Format, ReportArgs};
-use crate::exit::{Exit, OrExit as _, expected, print_out};
+use crate::exit::{Exit, OrExit as _, expected};
+use crate::print::{print_out, say};
 use crate::setup::{dataset_of, subsets_of};
 
 /// Which labels a report goes by.
@@ -56,14 +57,14 @@ pub fn measures() -> Vec<Measure> {
 pub struct Scorer<'s> {
     dataset: &'s Dataset,
     manifest: &'s Manifest,
-    subsets: &'s HashMap<u32, Vec<ToolId>>,
+    subsets: &'s HashMap<u32, Subset>,
     measures: Vec<Measure>,
     /// Views without their prompt order, which no score depends on. Those of candidate lists are not kept.
     views: Mutex<BTreeMap<(ActorId, u32), Arc<View>>>,
 }
 
 impl<'s> Scorer<'s> {
-    pub fn new(dataset: &'s Dataset, manifest: &'s Manifest, subsets: &'s HashMap<u32, Vec<ToolId>>) -> Self {
+    pub fn new(dataset: &'s Dataset, manifest: &'s Manifest, subsets: &'s HashMap<u32, Subset>) -> Self {
         Self { dataset, manifest, subsets, measures: measures(), views: Mutex::default() }
     }
 
@@ -95,8 +96,7 @@ impl<'s> Scorer<'s> {
         let asked: BTreeSet<_> = plan.iter().map(|job| (&job.query, job.size)).collect();
         let facts = |(id, size): (&QueryId, u32)| {
             let query = self.query(id)?;
-            let view = self.view(query, size)?;
-            let labels = self.dataset.qrels.of(id).within(|tool| view.contains(tool)).unwrap_or_default();
+            let labels = self.labels(id, size)?;
             Ok(PlannedQuery {
                 query: id.clone(),
                 size,
@@ -107,6 +107,12 @@ impl<'s> Scorer<'s> {
             })
         };
         asked.into_iter().map(facts).collect()
+    }
+
+    /// Labels of a query as they stand for its actor's view; none where the view cannot answer.
+    pub fn labels(&self, id: &QueryId, size: u32) -> Result<QueryLabels, String> {
+        let view = self.view(self.query(id)?, size)?;
+        Ok(self.dataset.qrels.of(id).within(|tool| view.contains(tool)).unwrap_or_default())
     }
 
     fn query(&self, id: &QueryId) -> Result<&Query, String> {
@@ -120,15 +126,15 @@ impl<'s> Scorer<'s> {
 
     fn view(&self, query: &Query, size: u32) -> Result<Arc<View>, String> {
         let actor = self.dataset.actor(&query.actor).cloned().unwrap_or_else(Actor::all);
-        if let Some(candidates) = &query.candidates {
-            return Ok(Arc::new(View::new(&self.dataset.catalogue, &actor, candidates, None)));
+        let subset = self.subsets.get(&size).ok_or_else(|| format!("the run has no catalogue of size {size}"))?;
+        if query.candidates.is_some() {
+            return Ok(Arc::new(subset.view(&actor, query.candidates.as_deref(), None)));
         }
         let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(view) = views.get(&(query.actor.clone(), size)) {
             return Ok(view.clone());
         }
-        let subset = self.subsets.get(&size).ok_or_else(|| format!("the run has no catalogue of {size} tools"))?;
-        let view = Arc::new(View::new(&self.dataset.catalogue, &actor, subset, None));
+        let view = Arc::new(subset.view(&actor, None, None));
         views.insert((query.actor.clone(), size), view.clone());
         Ok(view)
     }
@@ -138,7 +144,7 @@ pub fn report(args: &ReportArgs, labels: Labels) -> anyhow::Result<Exit> {
     let stored = StoredRun::read(&args.run).or_exit(Exit::Usage)?;
     let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), labels == Labels::AsRun)?;
     if labels == Labels::AsTheyAreNow && *dataset.digest() != stored.manifest.dataset.digest {
-        eprintln!("the dataset has changed since the run; these scores go by revision {}", plain(&dataset.revision));
+        say!("the dataset has changed since the run; these scores go by revision {}", plain(&dataset.revision));
     }
     let subsets = subsets_of(&dataset, &stored.manifest)?;
     if let Some(folder) = args.out.as_deref().filter(|folder| holds_something_else(folder)) {
@@ -170,16 +176,12 @@ fn write_cassette(stored: &StoredRun, path: &Path) -> anyhow::Result<()> {
     let keys = stored.episodes.iter().flat_map(|episode| &episode.turns).map(|turn| turn.key.clone()).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let answers = runtime.block_on(store.export(&keys, path)).or_exit(Exit::Usage)?;
-    eprintln!("{}: {answers} answers", path.display());
+    say!("{}: {}", path.display(), plural(answers as u64, "answer", "answers"));
     Ok(())
 }
 
 /// Scores of all stored episodes, in plan order.
-pub fn scores(
-    dataset: &Dataset,
-    stored: &StoredRun,
-    subsets: &HashMap<u32, Vec<ToolId>>,
-) -> anyhow::Result<Vec<Score>> {
+pub fn scores(dataset: &Dataset, stored: &StoredRun, subsets: &HashMap<u32, Subset>) -> anyhow::Result<Vec<Score>> {
     Scorer::new(dataset, &stored.manifest, subsets).all(&stored.episodes)
 }
 
@@ -187,7 +189,7 @@ pub fn scores(
 pub fn print_report(
     dataset: &Dataset,
     stored: &StoredRun,
-    subsets: &HashMap<u32, Vec<ToolId>>,
+    subsets: &HashMap<u32, Subset>,
     format: Format,
     files: &Path,
 ) -> anyhow::Result<()> {
@@ -213,7 +215,7 @@ pub fn print_report(
     }
     print_out(&text)?;
     if format == Format::Human {
-        eprintln!("files: {}", files.display());
+        say!("files: {}", files.display());
     }
     Ok(())
 }

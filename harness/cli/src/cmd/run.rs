@@ -1,8 +1,8 @@
 //! `toolgauge run`: the only command that may call a model.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use harness::chat::{ChatRequest, Message};
 use harness::clock::Stopwatch;
@@ -11,7 +11,7 @@ use harness::endpoint::{RetryPolicy, Route, classify};
 use harness::episode::Episode;
 use harness::episode_loop::Unfinished;
 use harness::gateway::{AskError, Caps, Gateway, GatewayParts};
-use harness::ids::JobKey;
+use harness::ids::{Digest, JobKey};
 use harness::registry::Registry;
 use harness::run::dir::{RunDir, RunDirError, StoredRun};
 use harness::run::executor::{RunError, RunEvent, Work, run as run_jobs};
@@ -19,11 +19,13 @@ use harness::run::manifest::{EndpointInfo, Finish, Manifest, Probe};
 use harness::run::plan::{Estimate, Job};
 use harness::store::responses::ResponseStore;
 use harness::strategy::StrategyError;
-use harness::text::plain;
+use harness::text::{grouped, plain, plural};
 
 use crate::args::{Format, RunArgs, seconds};
 use crate::cmd::report::{Scorer, print_report};
 use crate::exit::{Exit, OrExit as _, expected};
+use crate::interrupt::Interrupts;
+use crate::print::say;
 use crate::progress::Progress;
 use crate::setup::{Planned, check_endpoint, dataset_of, plan, sampling_of, strategies_of, subsets_of, transport};
 
@@ -52,7 +54,7 @@ async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> 
     let mut planned = plan(registry, args, None)?;
     let asks = planned.estimates.iter().any(|row| row.requests > 0);
     if args.dry_run && args.budget.is_some() {
-        eprintln!("--budget: speed is not measured in a dry run; the plan below is not cut to it");
+        say!("--budget: speed is not measured in a dry run; the plan below is not cut to it");
     } else if let Some(budget) = args.budget.as_ref().filter(|_| asks) {
         let (n, probe) = fit_budget(&planned, seconds("--budget", budget)?, args).await?;
         planned = plan(registry, args, Some(n))?;
@@ -80,7 +82,7 @@ fn new_run_path(manifest: &Manifest) -> PathBuf {
     let time: String = manifest.started.chars().filter(char::is_ascii_alphanumeric).collect();
     let name: String =
         manifest.name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' }).collect();
-    let hash = harness::ids::Digest::of_json(&(&manifest.started, std::process::id(), &manifest.strategies));
+    let hash = Digest::of_json(&(&manifest.started, std::process::id(), &manifest.strategies));
     Path::new(RUNS).join(format!("{time}-{name}-{}", &hash.short()[..8]))
 }
 
@@ -92,12 +94,16 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
     let again = episodes.len() - done.len();
     let todo: Vec<&Job> = plan.iter().filter(|job| !done.contains(&job.key)).collect();
     if args.resume.is_some() {
-        let tried_again = if again > 0 { format!(", {again} that failed are tried again") } else { String::new() };
-        eprintln!("{}: {} of {} episodes are there{tried_again}", dir.path().display(), done.len(), plan.len());
+        let tried_again = match again {
+            0 => String::new(),
+            again => format!(", {}", plural(again as u64, "that failed is tried again", "that failed are tried again")),
+        };
+        let planned = plural(plan.len() as u64, "episode", "episodes");
+        say!("{}: {} of {planned} done{tried_again}", dir.path().display(), grouped(done.len() as u64));
     }
-    let drain = AtomicBool::new(false);
     let mut how = Ending::Complete;
     if !todo.is_empty() {
+        let interrupts = Interrupts::listen(resume_with(dir.path()));
         let gateway = gateway(args, &dir, manifest.endpoint.as_ref())?;
         let scorer = Scorer::new(&dataset, &manifest, &subsets);
         let mut progress = Progress::new(todo.len());
@@ -112,7 +118,7 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
             order: manifest.order.clone(),
             seed: manifest.seed,
             concurrency: gateway.profile().concurrency,
-            drain: &drain,
+            drain: interrupts.drain(),
         };
         let mut finished = 0;
         let observe = |event: RunEvent<'_>| -> Result<(), Halt> {
@@ -129,10 +135,13 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
         };
         let result = tokio::select! {
             result = run_jobs(&work, &todo, observe) => result,
-            () = interrupted(&drain, &gateway) => unreachable!("the watcher never returns"),
+            never = drop_requests(&interrupts, &gateway) => match never {},
         };
         progress.close();
-        how = ending(result, drain.load(Ordering::SeqCst), todo.len() - finished)?;
+        how = ending(result, interrupts.run_is_over(), todo.len() - finished)?;
+        if let Ending::Capped(why) = &mut how {
+            why.push_str(&used(&dir, &gateway)?);
+        }
     }
     // Also where nothing was left to do: a process may have died after its last episode and before this line.
     if !todo.is_empty() || manifest.finish.is_none() {
@@ -148,31 +157,55 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
     Ok(conclude(&how, &path, failures, args.max_failures))
 }
 
+fn resume_with(path: &Path) -> String {
+    format!("resume with: toolgauge run --resume {}", path.display())
+}
+
+/// What a run had used when its cap stopped it. Episodes that the stop cut off were paid for as well.
+fn used(dir: &RunDir, gateway: &Gateway) -> anyhow::Result<String> {
+    let stored = StoredRun::read(dir.path()).or_exit(Exit::Usage)?;
+    let finished: HashSet<&Digest> =
+        stored.episodes.iter().flat_map(|episode| &episode.turns).map(|turn| &turn.key).collect();
+    // Records of episodes name their generations; embeddings belong to no episode.
+    let generation =
+        |key: &Digest| gateway.store().request(key).is_some_and(|asked| asked.route == Route::Chat.to_string());
+    let (all, cut_off) = (gateway.spent(), gateway.spent_on(|key| !finished.contains(key) && generation(key)));
+    let price = |cost: Option<f64>| cost.map(|cost| format!(" (${cost:.2})")).unwrap_or_default();
+    Ok(format!(
+        ": {}{} used, of which {}{} in episodes that did not finish",
+        plural(all.tokens, "token", "tokens"),
+        price(all.cost),
+        grouped(cut_off.tokens),
+        price(cut_off.cost)
+    ))
+}
+
 /// Says how to go on, and which code that means.
 fn conclude(how: &Ending, path: &Path, failures: usize, allowed: usize) -> Exit {
-    let resume = format!("resume with: toolgauge run --resume {}", path.display());
+    let resume = resume_with(path);
     match how {
         Ending::Capped(why) => {
-            eprintln!(
+            say!(
                 "toolgauge: {why}; missing episodes count as failures in the table. A resumed run has no cap unless it is \
                  given one, a higher one than before; {resume}"
             );
             Exit::Capped
         }
         Ending::NotRecorded(why) => {
-            eprintln!("toolgauge: {why}; a resumed run asks the endpoint unless it is --offline too; {resume}");
+            say!("toolgauge: {why}; a resumed run asks the endpoint unless it is --offline too; {resume}");
             Exit::Capped
         }
         Ending::Interrupted => {
-            eprintln!("toolgauge: interrupted; {resume}");
+            say!("toolgauge: interrupted; {resume}");
             Exit::Interrupted
         }
         Ending::Endpoint(why) => {
-            eprintln!("toolgauge: the endpoint cannot be used: {}\n{resume}", plain(why));
+            say!("toolgauge: the endpoint cannot be used: {}\n{resume}", plain(why));
             Exit::Endpoint
         }
         Ending::Complete if failures > allowed => {
-            eprintln!("toolgauge: {failures} episodes failed for want of an answer ({allowed} allowed). {resume}");
+            let failures = plural(failures as u64, "episode", "episodes");
+            say!("toolgauge: {failures} failed for want of an answer ({allowed} allowed). {resume}");
             Exit::Failures
         }
         Ending::Complete => Exit::Ok,
@@ -251,37 +284,11 @@ fn finish(how: &Ending, dir: &RunDir) -> anyhow::Result<Finish> {
     })
 }
 
-/// The first Ctrl-C (or SIGTERM) lets running episodes finish, the second ends them at their next request.
-async fn interrupted(drain: &AtomicBool, gateway: &Gateway) {
-    let mut signals = 0;
-    loop {
-        if next_signal().await.is_err() {
-            // Without signals there is nothing to wait for; the run goes on.
-            std::future::pending::<()>().await;
-        }
-        signals += 1;
-        drain.store(true, Ordering::SeqCst);
-        if signals == 1 {
-            eprintln!("finishing the episodes under way; once more to drop them");
-        } else {
-            gateway.stop();
-        }
-    }
-}
-
-#[cfg(unix)]
-async fn next_signal() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result,
-        _ = terminate.recv() => Ok(()),
-    }
-}
-
-#[cfg(not(unix))]
-async fn next_signal() -> std::io::Result<()> {
-    tokio::signal::ctrl_c().await
+/// Drops the requests in flight once the run is to end at once.
+async fn drop_requests(interrupts: &Interrupts, gateway: &Gateway) -> Infallible {
+    interrupts.at_once().await;
+    gateway.stop();
+    std::future::pending().await
 }
 
 /// Notices an endpoint that answers nobody, so that thousands of episodes need not fail one by one.
@@ -337,32 +344,39 @@ fn read_recording(path: &Path) -> anyhow::Result<ResponseStore> {
 fn print_plan(planned: &Planned) {
     let manifest = &planned.manifest;
     let selection = &manifest.selection;
-    let sampled = if selection.sampled { format!(", a random subset of {}", selection.of) } else { String::new() };
-    eprintln!(
-        "plan: {} {} · split {} · {} queries{sampled} · {} episodes",
+    let sampled = if selection.sampled {
+        format!(", a random subset of {}", grouped(selection.of as u64))
+    } else {
+        String::new()
+    };
+    let queries = plural(selection.queries as u64, "query", "queries");
+    say!(
+        "plan: {} {} · split {} · {queries}{sampled} · {}",
         plain(&manifest.dataset.name),
         plain(&manifest.dataset.revision),
         plain(&selection.split),
-        selection.queries,
-        manifest.jobs
+        plural(manifest.jobs as u64, "episode", "episodes")
     );
     for (size, asked) in &planned.asked {
         if *asked < selection.queries {
-            eprintln!(
-                "at {size} tools: {asked} of {} queries; what does the job of the others is not in that catalogue",
-                selection.queries
-            );
+            let (at, asked) = (manifest.axis.count(*size), grouped(*asked as u64));
+            say!("at {at}: {asked} of {queries}; what does the job of the others is not always there");
         }
     }
     let asking: Vec<&Estimate> = planned.estimates.iter().filter(|row| row.requests > 0 || row.not_runnable).collect();
     if asking.is_empty() {
-        eprintln!("no model is asked");
+        say!("no model is asked");
         return;
     }
     let price = manifest.endpoint.as_ref().and_then(|endpoint| endpoint.price);
-    eprintln!(
+    say!(
         "{:<24} {:>6} {:>9} {:>9} {:>13} {:>10}",
-        "strategy", "tools", "episodes", "requests", "tokens (est.)", "price"
+        "strategy",
+        manifest.axis.noun(),
+        "episodes",
+        "requests",
+        "tokens (est.)",
+        "price"
     );
     for row in asking {
         let cost = price.map(|price| {
@@ -374,14 +388,14 @@ fn print_plan(planned: &Planned) {
         });
         let price = cost.map_or("unknown".to_owned(), |cost| format!("${cost:.2}"));
         if row.not_runnable {
-            eprintln!(
+            say!(
                 "{:<24} {:>6} {:>9} not runnable: the prompt exceeds the endpoint's limits",
                 plain(&row.strategy),
                 row.size,
                 row.episodes
             );
         } else {
-            eprintln!(
+            say!(
                 "{:<24} {:>6} {:>9} {:>9} {:>13} {price:>10}",
                 plain(&row.strategy),
                 row.size,
@@ -396,13 +410,12 @@ fn print_plan(planned: &Planned) {
     let alpha = 0.05 / comparisons.max(1) as f64;
     if comparisons > 0 {
         let shown = harness::metric::stats::smallest_difference(pairs, ASSUMED_DISCORDANCE, alpha).map_or_else(
-            || format!("none: {pairs} pairs are too few"),
-            |difference| format!("{:.0} points", 100.0 * difference),
+            || format!("none: {}", plural(pairs, "pair is too few", "pairs are too few")),
+            |difference| plural((100.0 * difference).round() as u64, "point", "points"),
         );
-        eprintln!(
-            "smallest difference in success this plan could show: {shown} (80 % power, {comparisons} comparison{}, if {:.0} % \
-             of the pairs disagree)",
-            if comparisons == 1 { "" } else { "s" },
+        say!(
+            "smallest difference in success this plan could show: {shown} (80 % power, {}, if {:.0} % of the pairs disagree)",
+            plural(comparisons as u64, "comparison", "comparisons"),
             100.0 * ASSUMED_DISCORDANCE
         );
     }
@@ -428,10 +441,13 @@ async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::
         .sum();
     let n = if per_query > 0.0 { (seconds / per_query) as usize } else { available };
     let n = n.clamp(LEAST_SAMPLE.min(available), available);
-    eprintln!(
+    say!(
         "measured {:.0} prompt and {:.0} output tokens per second: about {per_query:.0} s per query over all strategies, \
-         so {n} of {available} queries for a budget of {seconds:.0} s",
-        speed.prompt_tokens_per_s, speed.output_tokens_per_s
+         so {} of {} for a budget of {seconds:.0} s",
+        speed.prompt_tokens_per_s,
+        speed.output_tokens_per_s,
+        grouped(n as u64),
+        plural(available as u64, "query", "queries")
     );
     Ok((n, Some(speed)))
 }

@@ -1,19 +1,28 @@
-//! `toolgauge show`: one query of a run, turn by turn, with what the model read and wrote.
+//! `toolgauge show`: one query of a run, turn by turn, with what the model read and wrote, and how it was judged.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 
-use harness::episode::{CallRecord, Episode, Level, Turn, Verdict};
+use harness::catalogue::Subset;
+use harness::dataset::{Dataset, Labels, Qrel, RELEVANCE_COVERS};
+use harness::episode::{CallRecord, Episode, Level, Outcome, ScoredTool, Turn, Verdict};
+use harness::ids::{QueryId, ToolId};
+use harness::metric::score::{Score, Stage};
 use harness::run::dir::StoredRun;
 use harness::store::responses::ResponseStore;
-use harness::text::plain;
+use harness::text::{plain, plural};
 use serde_json::Value;
 
 use crate::args::ShowArgs;
-use crate::exit::{Exit, OrExit as _, expected, print_out};
-use crate::setup::dataset_of;
+use crate::cmd::report::Scorer;
+use crate::exit::{Exit, OrExit as _, expected};
+use crate::print::{harmless, print_out, say};
+use crate::setup::{dataset_of, subsets_of};
 
 /// Characters of a message shown without `--full`.
 const EXCERPT: usize = 600;
+/// Ranked tools that are shown; later ones only if they do the job.
+const RANKED: usize = 10;
 
 pub fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     let stored = StoredRun::read(&args.run).or_exit(Exit::Usage)?;
@@ -33,54 +42,167 @@ pub fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
         return Err(expected(Exit::Usage, message));
     }
     // Without `-d` the dataset may have moved or changed: the episodes can be shown all the same, without labels.
-    let dataset = match dataset_of(&stored.manifest, args.dataset.as_deref(), true) {
+    let labelled = match labelled(&stored, args) {
         Err(error) if args.dataset.is_some() => return Err(error),
         Err(error) => {
-            eprintln!("without question and labels: {error}");
+            say!("without question and labels: {}", harmless(&error.to_string()));
             None
         }
-        Ok(dataset) => Some(dataset),
+        Ok(labelled) => Some(labelled),
     };
+    let scorer = labelled.as_ref().map(|(dataset, subsets)| Scorer::new(dataset, &stored.manifest, subsets));
     let mut out = String::new();
-    if let Some(query) = dataset.as_ref().and_then(|dataset| dataset.query(&episodes[0].query)) {
-        let _ = writeln!(out, "{} · {} · {} · actor {}", query.id, query.kind.as_str(), query.language, query.actor);
-        let _ = writeln!(out, "{}", plain(&query.text));
-        let labels = dataset.as_ref().map(|dataset| dataset.qrels.of(&query.id).qrels()).unwrap_or_default();
-        for qrel in labels.iter().filter(|qrel| qrel.relevance > 0) {
-            let _ =
-                writeln!(out, "  group {} relevance {}  {}", qrel.group, qrel.relevance, plain(&qrel.tool.to_string()));
-        }
+    if let Some((dataset, _)) = &labelled {
+        show_query(&mut out, dataset, &episodes[0].query);
     }
     for episode in episodes {
-        show_episode(&mut out, episode, store.as_ref(), args.full);
+        let strategy = stored.manifest.strategies.iter().find(|info| info.label == episode.strategy);
+        let drives_model = strategy.is_some_and(|info| info.meta.drives_model);
+        let judge = |scorer: &Scorer<'_>| -> Result<Judged, String> {
+            let labels = scorer.labels(&episode.query, episode.size)?;
+            Ok(Judged { score: scorer.score(episode)?, labels, drives_model })
+        };
+        let judged = scorer.as_ref().map(judge).transpose().or_exit(Exit::Dataset)?;
+        show_episode(&mut out, episode, judged.as_ref(), store.as_ref(), args.full);
     }
     print_out(&out)?;
     Ok(Exit::Ok)
 }
 
-fn show_episode(out: &mut String, episode: &Episode, store: Option<&ResponseStore>, full: bool) {
+fn labelled(stored: &StoredRun, args: &ShowArgs) -> anyhow::Result<(Dataset, HashMap<u32, Subset>)> {
+    let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), true)?;
+    let subsets = subsets_of(&dataset, &stored.manifest)?;
+    Ok((dataset, subsets))
+}
+
+fn show_query(out: &mut String, dataset: &Dataset, id: &QueryId) {
+    let Some(query) = dataset.query(id) else { return };
+    let (language, actor) = (plain(&query.language), plain(query.actor.as_str()));
+    let _ = writeln!(out, "{} · {} · {language} · actor {actor}", plain(id.as_str()), query.kind.as_str());
+    let _ = writeln!(out, "{}", plain(&query.text));
+    for qrel in dataset.qrels.of(id).qrels().iter().filter(|qrel| qrel.relevance > 0) {
+        let _ = writeln!(out, "  group {} relevance {}  {}", qrel.group, qrel.relevance, plain(&qrel.tool.to_string()));
+    }
+}
+
+/// An episode by its labels, as they stand for the actor's view.
+struct Judged {
+    score: Score,
+    labels: Labels,
+    drives_model: bool,
+}
+
+impl Judged {
+    /// Whether the episode did the job, or why not.
+    fn outcome(&self) -> String {
+        let score = &self.score;
+        let unanswerable = if score.unanswerable {
+            "; the view holds no tool of a required group, so that calling none is right"
+        } else {
+            ""
+        };
+        let outcome = match (score.success, score.success_args) {
+            (None, _) if !self.drives_model => "a ranking, not judged end to end".to_owned(),
+            (None, _) => "not judged end to end: a sequential query in mode first_call".to_owned(),
+            (Some(true), None) => "success".to_owned(),
+            (Some(true), Some(true)) => "success, arguments accepted".to_owned(),
+            (Some(true), Some(false)) => "success, arguments not accepted".to_owned(),
+            (Some(false), _) if score.coverage_success == Some(true) => {
+                format!("coverage success, but no success: {}", self.why_not())
+            }
+            (Some(false), _) => format!("no success: {}", self.why_not()),
+        };
+        outcome + unanswerable
+    }
+
+    fn why_not(&self) -> String {
+        let score = &self.score;
+        let lost = score.groups - score.covered;
+        let completed = score.outcome == "completed";
+        let reasons = [
+            (!completed).then(|| format!("it ended as {}", plain(&score.outcome))),
+            (lost > 0).then(|| format!("{lost} of {} not covered", plural(u64::from(score.groups), "group", "groups"))),
+            (completed && score.groups == 0).then(|| "a tool was called where none does the job".to_owned()),
+            (score.wrong_calls > 0).then(|| plural(u64::from(score.wrong_calls), "wrong call", "wrong calls")),
+            score.hinges_on_unjudged.then(|| "calls to unjudged tools decide it".to_owned()),
+        ];
+        reasons.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    /// Required groups, each with how far it got.
+    fn groups(&self, ranked: Option<&[ScoredTool]>) -> Vec<String> {
+        let mut groups: BTreeMap<u32, Vec<&Qrel>> = BTreeMap::new();
+        for qrel in self.labels.qrels().iter().filter(|qrel| qrel.relevance >= RELEVANCE_COVERS) {
+            groups.entry(qrel.group).or_default().push(qrel);
+        }
+        let line = |((group, members), stage): ((u32, Vec<&Qrel>), &Stage)| {
+            let place =
+                ranked.into_iter().flatten().position(|entry| members.iter().any(|qrel| qrel.tool == entry.tool));
+            let fate = match (self.drives_model, place) {
+                (true, _) => how_far(*stage).to_owned(),
+                (false, Some(place)) => format!("ranked {}", place + 1),
+                (false, None) => "not ranked".to_owned(),
+            };
+            let members: Vec<_> =
+                members.iter().map(|qrel| format!("{} {}", plain(&qrel.tool.to_string()), qrel.relevance)).collect();
+            format!("group {group} {fate}: {}", members.join(", "))
+        };
+        groups.into_iter().zip(&self.score.stages).map(line).collect()
+    }
+}
+
+fn how_far(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Valid => "covered",
+        Stage::Called => "not covered, called in vain",
+        Stage::Defined => "not covered, only defined",
+        Stage::Retrieved => "not covered, only retrieved",
+        Stage::Named => "not covered, only named",
+        Stage::Nowhere => "not covered, never in sight",
+    }
+}
+
+/// `✓ 3`; nothing without labels.
+fn mark(judged: Option<&Judged>, tool: &ToolId) -> String {
+    match judged.map(|judged| judged.labels.relevance(tool)) {
+        None => String::new(),
+        Some(None) => "unjudged".to_owned(),
+        Some(Some(0)) => "✗ 0".to_owned(),
+        Some(Some(relevance)) if relevance < RELEVANCE_COVERS => format!("helper {relevance}"),
+        Some(Some(relevance)) => format!("✓ {relevance}"),
+    }
+}
+
+fn show_episode(
+    out: &mut String,
+    episode: &Episode,
+    judged: Option<&Judged>,
+    store: Option<&ResponseStore>,
+    full: bool,
+) {
     let _ = writeln!(
         out,
-        "\n── {} · {} tools · order {} · repeat {} · {}",
+        "\n── {} · {} · order {} · repeat {} · {}",
         plain(&episode.strategy),
-        episode.view_tools,
+        plural(u64::from(episode.view_tools), "tool", "tools"),
         episode.order,
         episode.repeat,
-        episode.outcome.label()
+        plain(&episode.outcome.label())
     );
-    if let harness::episode::Outcome::NotRunnable { detail, .. } = &episode.outcome {
+    if let Outcome::NotRunnable { detail, .. } = &episode.outcome {
         let _ = writeln!(out, "   {}", plain(detail));
     }
-    if let harness::episode::Outcome::Failed { message, .. } = &episode.outcome {
+    if let Outcome::Failed { message, .. } = &episode.outcome {
         let _ = writeln!(out, "   {}", plain(message));
     }
+    if let Some(judged) = judged {
+        let _ = writeln!(out, "   {}", judged.outcome());
+        for group in judged.groups(episode.ranked.as_deref()) {
+            let _ = writeln!(out, "   {group}");
+        }
+    }
     if let Some(ranked) = &episode.ranked {
-        let first: Vec<_> = ranked
-            .iter()
-            .take(10)
-            .map(|entry| format!("{} {:.2}", plain(&entry.tool.to_string()), entry.score))
-            .collect();
-        let _ = writeln!(out, "   ranked: {}", if first.is_empty() { "nothing".to_owned() } else { first.join(", ") });
+        show_ranked(out, ranked, judged);
     }
     if !episode.skills.is_empty() {
         let _ = writeln!(out, "   skills: {}", plain(&episode.skills.join(", ")));
@@ -90,68 +212,115 @@ fn show_episode(out: &mut String, episode: &Episode, store: Option<&ResponseStor
     if !defined.is_empty() {
         let _ = writeln!(out, "   defined: {}", plain(&defined.join(", ")));
     }
-    let mut seen_messages = 0;
+    let mut transcript = Transcript { out, judged, store, full, messages: 0, definitions: Vec::new() };
     for (number, turn) in episode.turns.iter().enumerate() {
-        show_turn(out, number, turn, store, full, &mut seen_messages);
+        transcript.turn(number, turn);
     }
 }
 
-fn show_turn(
-    out: &mut String,
-    number: usize,
-    turn: &Turn,
-    store: Option<&ResponseStore>,
+/// The first tools, and what does the job behind them.
+fn show_ranked(out: &mut String, ranked: &[ScoredTool], judged: Option<&Judged>) {
+    let _ = writeln!(out, "   ranked:{}", if ranked.is_empty() { " nothing" } else { "" });
+    for (place, entry) in ranked.iter().enumerate() {
+        let mark = mark(judged, &entry.tool);
+        if place < RANKED || mark.starts_with('✓') {
+            let _ = writeln!(
+                out,
+                "   {:>5}  {:>8.2}  {mark:<8}  {}",
+                place + 1,
+                entry.score,
+                plain(&entry.tool.to_string())
+            );
+        }
+    }
+}
+
+/// The turns of an episode, as they are written down.
+struct Transcript<'a> {
+    out: &'a mut String,
+    judged: Option<&'a Judged>,
+    store: Option<&'a ResponseStore>,
     full: bool,
-    seen_messages: &mut usize,
-) {
-    let _ = writeln!(
-        out,
-        " turn {} · {} · {} in, {} out ({:?}) · {:.1} s{}",
-        number + 1,
-        plain(&turn.label),
-        turn.usage.input_tokens,
-        turn.usage.output_tokens,
-        turn.source,
-        turn.timing.latency_ms / 1e3,
-        if turn.timing.stored { ", stored" } else { "" }
-    );
-    let request = store.and_then(|store| store.request(&turn.key));
-    let messages = request.as_ref().and_then(|request| request.body["messages"].as_array());
-    if let Some(messages) = messages {
-        // A conversation grows: only what is new since the last turn of the same list is shown.
-        let from = if turn.label == "agent" && *seen_messages < messages.len() { *seen_messages } else { 0 };
-        for message in &messages[from..] {
-            show_message(out, message, full);
-        }
-        if turn.label == "agent" {
-            *seen_messages = messages.len() + 1;
-        }
-    }
-    if let Some(answer) = store.and_then(|store| store.get(&turn.key)) {
-        show_message(out, &answer.body["choices"][0]["message"], full);
-    }
-    for call in &turn.calls {
-        let _ =
-            writeln!(out, "   call {} {} → {}", plain(&call.name), plain(&call.arguments.to_string()), verdict(call));
-    }
+    /// Messages of the agent's conversation that were shown.
+    messages: usize,
+    /// Definitions that were shown.
+    definitions: Vec<Value>,
 }
 
-fn show_message(out: &mut String, message: &Value, full: bool) {
-    let role = message["role"].as_str().unwrap_or("?");
-    let message = harness::chat::Message(message.clone());
-    let mut text = message.text();
-    if let Some(calls) = message.0["tool_calls"].as_array() {
-        for call in calls {
-            let _ = write!(text, " [calls {}]", call["function"]["name"].as_str().unwrap_or("?"));
+impl Transcript<'_> {
+    fn turn(&mut self, number: usize, turn: &Turn) {
+        let _ = writeln!(
+            self.out,
+            " turn {} · {} · {} in, {} out ({:?}) · {:.1} s{}",
+            number + 1,
+            plain(&turn.label),
+            turn.usage.input_tokens,
+            turn.usage.output_tokens,
+            turn.source,
+            turn.timing.latency_ms / 1e3,
+            if turn.timing.stored { ", stored" } else { "" }
+        );
+        if let Some(request) = self.store.and_then(|store| store.request(&turn.key)) {
+            self.request(turn, &request.body);
+        }
+        if let Some(answer) = self.store.and_then(|store| store.get(&turn.key)) {
+            self.message(&answer.body["choices"][0]["message"]);
+        }
+        for call in &turn.calls {
+            let judgement = call.tool.as_ref().filter(|_| call.verdict == Verdict::Valid);
+            let judgement = judgement.map(|tool| mark(self.judged, tool)).filter(|mark| !mark.is_empty());
+            let judgement = judgement.map(|mark| format!(", {mark}")).unwrap_or_default();
+            let (name, arguments) = (plain(&call.name), plain(&call.arguments.to_string()));
+            let _ = writeln!(self.out, "   call {name} {arguments} → {}{judgement}", verdict(call));
         }
     }
-    let cut = !full && text.chars().count() > EXCERPT;
-    let shown: String = if cut { text.chars().take(EXCERPT).collect() } else { text };
-    for (index, line) in shown.lines().enumerate() {
-        let _ = writeln!(out, "   {:<9} {}", if index == 0 { role } else { "" }, plain(line));
+
+    /// What the model read and had not read before.
+    fn request(&mut self, turn: &Turn, body: &Value) {
+        for tool in body["tools"].as_array().into_iter().flatten() {
+            if self.full && !self.definitions.contains(tool) {
+                let function = &tool["function"];
+                let text = |field: &str| function[field].as_str().unwrap_or_default().to_owned();
+                let parameters = &function["parameters"];
+                self.lines("defined", &format!("{}: {}\n{parameters}", text("name"), text("description")));
+                self.definitions.push(tool.clone());
+            }
+        }
+        let Some(messages) = body["messages"].as_array() else { return };
+        // A conversation grows: only what is new since the last turn of the same list is shown.
+        let agent = turn.label == "agent";
+        let from = if agent && self.messages < messages.len() { self.messages } else { 0 };
+        for message in &messages[from..] {
+            self.message(message);
+        }
+        if agent {
+            self.messages = messages.len() + 1;
+        }
     }
-    if cut {
-        let _ = writeln!(out, "   {:<9} … (--full shows all)", "");
+
+    fn message(&mut self, message: &Value) {
+        let role = message["role"].as_str().unwrap_or("?");
+        let message = harness::chat::Message(message.clone());
+        let mut text = message.text();
+        if let Some(calls) = message.0["tool_calls"].as_array() {
+            for call in calls {
+                let _ = write!(text, " [calls {}]", call["function"]["name"].as_str().unwrap_or("?"));
+            }
+        }
+        let cut = !self.full && text.chars().count() > EXCERPT;
+        let shown: String = if cut { text.chars().take(EXCERPT).collect() } else { text };
+        self.lines(role, &shown);
+        if cut {
+            self.lines("", "… (--full shows all)");
+        }
+    }
+
+    /// Text of others, line by line, with who or what it is from beside the first.
+    fn lines(&mut self, from: &str, text: &str) {
+        for (index, line) in text.lines().enumerate() {
+            let from = if index == 0 { plain(from) } else { String::new() };
+            let _ = writeln!(self.out, "   {from:<9} {}", plain(line));
+        }
     }
 }
 

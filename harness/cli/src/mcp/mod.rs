@@ -6,7 +6,11 @@
 //!
 //! Every server is on its own: whatever one of them does, the others go on, and all of it is bounded in time and size.
 
+mod events;
+mod heard;
 mod http;
+mod message;
+mod scan;
 mod session;
 mod stderr;
 mod stdio;
@@ -21,9 +25,6 @@ use harness::text::plain;
 use rmcp::ClientLifecycleMode;
 
 use session::Failure;
-
-/// Longest reason that a server is left out, in characters.
-const REASON: usize = 400;
 
 /// What every server is held to.
 #[derive(Clone, Copy, Debug)]
@@ -57,20 +58,22 @@ pub async fn capture(servers: Vec<Server>, limits: Limits, done: impl Fn(&Seen))
 
 async fn capture_one(server: Server, limits: Limits) -> Seen {
     let started = Instant::now();
-    let (outcome, troubles, lines) = match &server.reach {
+    let (outcome, troubles, stderr) = match &server.reach {
         Err(reason) => (Err(reason.clone()), Vec::new(), Vec::new()),
         Ok(reach) => {
             let Tried { outcome, troubles, stderr } = attempt(reach, &server, limits).await;
             (outcome.map_err(|failure| failure.to_string()), troubles, stderr)
         }
     };
-    let shown =
-        |text: &str, most: usize| -> String { plain(&server.secrets.redact(text)).chars().take(most).collect() };
-    let outcome = outcome.map_err(|reason| shown(&reason, REASON));
-    let stderr =
-        if outcome.is_err() { lines.iter().map(|line| shown(line, stderr::LINE)).collect() } else { Vec::new() };
-    let troubles = troubles.into_iter().map(|(trouble, example)| (trouble, shown(&example, REASON))).collect();
-    Seen { captured: Captured { server, outcome, troubles }, elapsed: started.elapsed(), stderr }
+    let captured = Captured::new(server, outcome, troubles);
+    let stderr = if captured.outcome().is_err() { shown(&captured.server, &stderr) } else { Vec::new() };
+    Seen { captured, elapsed: started.elapsed(), stderr }
+}
+
+/// Lines of a server as they may be printed. Keys may go on from line to line, and are gone before anything is cut.
+fn shown(server: &Server, lines: &[String]) -> Vec<String> {
+    let text = server.secrets.redact(&lines.join("\n"));
+    text.lines().map(|line| plain(line).chars().take(stderr::LINE).collect()).collect()
 }
 
 /// One way to a server, walked to its end.
@@ -96,9 +99,6 @@ async fn attempt_with(reach: &Reach, server: &Server, limits: Limits, lifecycle:
             let launch = stdio::Launch { command, args, env, cwd: cwd.as_deref() };
             stdio::list(&launch, &server.name, lifecycle, limits).await
         }
-        Reach::Http { url, headers } => {
-            let outcome = http::list(url, headers, lifecycle, limits).await;
-            Tried { outcome, troubles: Vec::new(), stderr: Vec::new() }
-        }
+        Reach::Http { url, headers } => http::list(url, headers, &server.name, lifecycle, limits).await,
     }
 }

@@ -7,13 +7,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use datasets::import::mcp::Listing;
+use harness::text::plural;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ClientRequest, CustomResult, ErrorCode, Implementation, ListToolsRequest,
     PaginatedRequestParams, ProtocolVersion, ServerResult,
 };
 use rmcp::service::{ClientInitializeError, RunningService};
 use rmcp::transport::IntoTransport;
-use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::{ClientLifecycleMode, ClientServiceExt as _, RoleClient, ServiceError};
 use serde_json::Value;
 
@@ -123,7 +123,8 @@ async fn listing(
         bytes += tools.iter().map(|tool| tool.to_string().len()).sum::<usize>();
         listing.tools.extend(tools);
         if listing.tools.len() > most {
-            return Err(Failure::Other(format!("it lists more than {most} tools; --max-tools allows more")));
+            let most = plural(most as u64, "tool", "tools");
+            return Err(Failure::Other(format!("it lists more than {most}; --max-tools allows more")));
         }
         if bytes > MOST_BYTES {
             return Err(Failure::Other(format!("it lists more than {} MiB of tools", MOST_BYTES >> 20)));
@@ -172,8 +173,7 @@ fn greeting_failed(error: ClientInitializeError, awaited: &Mutex<String>) -> Fai
         ClientInitializeError::ExpectedInitResult(_) => {
             Failure::Other("its answer to `initialize` is not what the protocol asks for".to_owned())
         }
-        error if error.is_authorization_required() => authorization(),
-        ClientInitializeError::TransportError { error, .. } => Failure::Other(sending_failed(error.error.as_ref())),
+        ClientInitializeError::TransportError { error, .. } => Failure::Other(chain(error.error.as_ref())),
         other => Failure::Other(chain(&other)),
     }
 }
@@ -184,36 +184,13 @@ fn listing_failed(error: ServiceError, awaited: &Mutex<String>) -> Failure {
         ServiceError::McpError(error) => {
             Failure::Other(format!("it answers `tools/list` with error {}: {}", error.code.0, error.message))
         }
-        error if error.is_authorization_required() => authorization(),
-        ServiceError::TransportSend(error) => Failure::Other(sending_failed(error.error.as_ref())),
+        ServiceError::TransportSend(error) => Failure::Other(chain(error.error.as_ref())),
         other => Failure::Other(chain(&other)),
     }
 }
 
-fn authorization() -> Failure {
-    Failure::Other(
-        "it asks for authorization; give it a key in `headers`, e.g. \"Authorization\": \"Bearer ${NAME}\"".to_owned(),
-    )
-}
-
-/// Why a message could not be sent, or its answer not be received.
-fn sending_failed(error: &(dyn Error + 'static)) -> String {
-    match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-        Some(StreamableHttpError::Client(error)) => chain(error),
-        Some(StreamableHttpError::HttpStatus(status)) => format!("it answers with status {}", status.status),
-        Some(StreamableHttpError::UnexpectedContentType(kind)) => {
-            let kind = kind.as_deref().unwrap_or("none");
-            format!("it answers with content type {kind}; expected application/json or text/event-stream")
-        }
-        Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
-            format!("it answers what is no message: {}", text.trim_end_matches([' ', ':']))
-        }
-        _ => chain(error),
-    }
-}
-
 /// An error and its causes.
-fn chain(error: &(dyn Error + 'static)) -> String {
+pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

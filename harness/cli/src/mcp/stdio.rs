@@ -3,19 +3,20 @@
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use datasets::import::Trouble;
-use rmcp::model::{CustomResult, RequestId, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use rmcp::{ClientLifecycleMode, RoleClient};
-use serde::Deserialize as _;
-use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 
+use super::heard::Heard;
+use super::message::{self, Message, UNREAD};
 use super::session::{self, Failure};
 use super::stderr::Tail;
 use super::{Limits, Tried};
@@ -24,8 +25,6 @@ use super::{Limits, Tried};
 const LONGEST_LINE: usize = 16 << 20;
 /// Most bytes of a session.
 const MOST_BYTES: usize = 256 << 20;
-/// Longest stray line that is repeated, in bytes.
-const STRAY: usize = 120;
 /// Time to end after standard input was closed, and after being asked to.
 const GRACE: Duration = Duration::from_secs(2);
 /// What a server gets of our environment: enough to start and to find its files, none of our keys. More comes from `env`.
@@ -76,21 +75,16 @@ pub(super) async fn list(launch: &Launch<'_>, name: &str, lifecycle: ClientLifec
     // A server that did not answer in time has no claim to more of it.
     let grace = if matches!(outcome, Err(Failure::Late { .. })) { Duration::ZERO } else { GRACE };
     let status = end(&mut child, &mut group, grace).await;
-    let heard = heard.take();
+    let mut heard = heard.take();
     let outcome = outcome.map_err(|failure| match failure {
-        Failure::Closed { awaited } => Failure::Other(match (heard.fault, status) {
+        Failure::Closed { awaited } => Failure::Other(match (heard.fault.take(), status) {
             (Some(fault), _) => fault,
             (None, Some(status)) => format!("it ended ({status}) without an answer to {awaited}"),
             (None, None) => format!("it closed its standard output without an answer to {awaited}"),
         }),
         other => other,
     });
-    let mut troubles = Vec::new();
-    if heard.stray > 0 {
-        let lines = if heard.stray == 1 { "line" } else { "lines" };
-        troubles.push((Trouble::StrayOutput, format!("{name}: {} {lines}, first: {}", heard.stray, heard.first)));
-    }
-    Tried { outcome, troubles, stderr: tail.lines().await }
+    Tried { outcome, troubles: heard.troubles(name), stderr: tail.lines().await }
 }
 
 fn start(launch: &Launch) -> Result<(Child, Group), String> {
@@ -183,43 +177,33 @@ impl Drop for Group {
     }
 }
 
-/// What a server sent beside messages.
-#[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Noise>>);
-
-#[derive(Default)]
-struct Noise {
-    /// Lines that are no message.
-    stray: usize,
-    first: String,
-    /// Why nothing more was read.
-    fault: Option<String>,
-}
-
-impl Heard {
-    fn note(&self, note: impl FnOnce(&mut Noise)) {
-        note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-
-    fn take(&self) -> Noise {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 /// Messages over the two pipes.
 struct Lines {
     reader: BufReader<ChildStdout>,
     /// The line so far: reading may be interrupted at any point and goes on here.
     line: Vec<u8>,
     bytes: usize,
-    writer: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
+    writer: Writer,
+    /// The request that was sent last.
+    asked: Option<RequestId>,
+    /// Answers to questions of the server, under way.
+    replies: JoinSet<io::Result<()>>,
     heard: Heard,
 }
 
+type Writer = Arc<Mutex<Option<ChildStdin>>>;
+
 impl Lines {
     fn new(stdin: ChildStdin, stdout: ChildStdout, heard: Heard) -> Self {
-        let writer = Arc::new(tokio::sync::Mutex::new(Some(stdin)));
-        Self { reader: BufReader::with_capacity(64 << 10, stdout), line: Vec::new(), bytes: 0, writer, heard }
+        Self {
+            reader: BufReader::with_capacity(64 << 10, stdout),
+            line: Vec::new(),
+            bytes: 0,
+            writer: Arc::new(Mutex::new(Some(stdin))),
+            asked: None,
+            replies: JoinSet::new(),
+            heard,
+        }
     }
 
     /// Whether a whole line was read; `None` at the end.
@@ -240,9 +224,25 @@ impl Lines {
             } else {
                 continue;
             };
-            self.heard.note(|noise| noise.fault = Some(fault));
+            self.heard.fault(fault);
             return None;
         }
+    }
+}
+
+async fn write(writer: Writer, message: TxJsonRpcMessage<RoleClient>) -> io::Result<()> {
+    let mut line = serde_json::to_vec(&message)?;
+    line.push(b'\n');
+    let mut writer = writer.lock().await;
+    let Some(pipe) = writer.as_mut() else { return Err(io::ErrorKind::NotConnected.into()) };
+    let written = async {
+        pipe.write_all(&line).await?;
+        pipe.flush().await
+    };
+    match written.await {
+        // It is gone, which reading will notice too, and tell better.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
     }
 }
 
@@ -253,24 +253,13 @@ impl Transport<RoleClient> for Lines {
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
-        let writer = self.writer.clone();
-        async move {
-            let mut line = serde_json::to_vec(&message)?;
-            line.push(b'\n');
-            let mut writer = writer.lock().await;
-            let Some(pipe) = writer.as_mut() else { return Err(io::ErrorKind::NotConnected.into()) };
-            let written = async {
-                pipe.write_all(&line).await?;
-                pipe.flush().await
-            };
-            match written.await {
-                // It is gone, which reading will notice too, and tell better.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                written => written,
-            }
+        if let JsonRpcMessage::Request(request) = &message {
+            self.asked = Some(request.id.clone());
         }
+        write(self.writer.clone(), message)
     }
 
+    /// The next answer. Everything else ends here, so that no flood of it fills a queue behind.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             self.read().await?;
@@ -278,33 +267,53 @@ impl Transport<RoleClient> for Lines {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            if let Some(message) = message(&line) {
-                return Some(message);
-            }
-            self.heard.note(|noise| {
-                if noise.stray == 0 {
-                    let first = String::from_utf8_lossy(&line[..line.len().min(STRAY)]);
-                    first.trim().clone_into(&mut noise.first);
+            match message::read(&line) {
+                Message::Answer { mut message, unreadable } => {
+                    self.heard.unreadable(unreadable);
+                    message::settle(&mut message, self.asked.as_ref());
+                    return Some(message);
                 }
-                noise.stray += 1;
-            });
+                Message::Question(reply) => {
+                    while self.replies.try_join_next().is_some() {}
+                    if self.replies.len() < UNREAD {
+                        self.replies.spawn(write(self.writer.clone(), reply));
+                    }
+                }
+                Message::Notice => {}
+                Message::Broken(reason) => {
+                    self.heard.fault(reason);
+                    return None;
+                }
+                Message::Stray => self.heard.stray(&line),
+            }
         }
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
+        // One of them may hold the pipe for ever.
+        self.replies.shutdown().await;
         drop(self.writer.lock().await.take());
         Ok(())
     }
 }
 
-/// A line as a message. The answer with the tools stays the JSON that it is: read as types, keys that the types do not know
-/// would be gone, and one tool that does not fit them would take all others along.
-fn message(line: &[u8]) -> Option<ServerJsonRpcMessage> {
-    let mut value: Value = serde_json::from_slice(line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)).ok()?;
-    let is_page = value.get("result").and_then(|result| result.get("tools")).is_some_and(Value::is_array);
-    if is_page && let Ok(id) = RequestId::deserialize(&value["id"]) {
-        let result = ServerResult::CustomResult(CustomResult(value["result"].take()));
-        return Some(ServerJsonRpcMessage::response(result, id));
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_that_nobody_reads_do_not_pile_up() {
+        // Five thousand answers are more than a pipe holds.
+        let ping = r#"echo '{"jsonrpc":"2.0","id":"p","method":"ping"}'"#;
+        let page = r#"echo '{"jsonrpc":"2.0","id":0,"result":{"tools":[]}}'"#;
+        let script = format!("i=0; while [ $i -lt 5000 ]; do {ping}; i=$((i+1)); done; {page}; sleep 60");
+        let args = ["-c".to_owned(), script];
+        let (mut child, _group) = start(&Launch { command: "sh", args: &args, env: &[], cwd: None }).unwrap();
+        let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let mut lines = Lines::new(stdin, stdout, Heard::default());
+        assert!(matches!(lines.receive().await, Some(JsonRpcMessage::Response(_))));
+        assert!(lines.replies.len() <= UNREAD, "{} wait", lines.replies.len());
+        // Although one of them waits for a reader.
+        tokio::time::timeout(GRACE, lines.close()).await.unwrap().unwrap();
     }
-    serde_json::from_value(value).ok()
 }

@@ -34,15 +34,19 @@ const KEY: &str = "sk-test-3f9c2a7be1d84c55";
 fn wrong_words_are_usage_errors_with_a_suggestion() {
     let dir = tempfile::tempdir().unwrap();
     let atlas = atlas().display().to_string();
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 11] = [
         (&["-s", "bm25-lm"], "unknown strategy \"bm25-lm\", did you mean \"bm25-llm\"?"),
         (&["-s", "bm25:k=3"], "strategy \"bm25\": unknown parameter \"k\""),
         (&["-s", "bm25-llm:k=many"], "parameter `k`"),
         (&["-s", "bm25", "-n", "5000"], "182"),
-        (&["-s", "bm25", "-n", "few"], "expected a number of tools, or `all`"),
+        (&["-s", "bm25", "-n", "few"], "expected a number, or `all`"),
         (&["-s", "bm25", "--split", "tset"], "no query of split \"tset\"; the dataset has: dev, test"),
         (&["-s", "bm25,random", "--reference", "eager"], "there are: bm25, random"),
         (&["-s", "bm25-llm"], "set OPENAI_BASE_URL and TOOLGAUGE_MODEL"),
+        // The oracle is a strategy like the others to whoever mistypes.
+        (&["-s", "nothing-like-it"], "known: oracle, random, eager"),
+        (&["-s", "orcale"], "did you mean \"oracle\"?"),
+        (&["-s", "oracle:modle=false"], "unknown parameter \"modle\", did you mean \"model\"?"),
     ];
     for (args, expected) in cases {
         let (code, _, err) = run(dir.path(), &[&["run", "-d", &atlas], args].concat());
@@ -53,6 +57,26 @@ fn wrong_words_are_usage_errors_with_a_suggestion() {
     assert!(code == 2 && err.contains("name a folder with -d"), "{err}");
     let (code, _, err) = run(dir.path(), &["report", "nowhere"]);
     assert!(code == 2 && err.contains("is no run directory"), "{err}");
+    let (code, _, err) = run(dir.path(), &["run", "-d", &atlas]);
+    assert!(code == 2 && err.contains("known: oracle, random, eager"), "{err}");
+}
+
+#[test]
+fn a_run_goes_on_only_with_the_profile_it_was_planned_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let profile = "version = 1\nid = \"e\"\nmodel = \"m\"\ncontext_tokens = 8192\n";
+    fs::write(dir.path().join("profile.toml"), profile).unwrap();
+    let changed = profile.replace("8192", "4096") + "protocol = \"text\"\nmax_tools = 9\n";
+    fs::write(dir.path().join("other.toml"), changed).unwrap();
+    let atlas = atlas().display().to_string();
+    let run_args = ["run", "-d", &atlas, "-s", "bm25-llm", "-n", "50", "--sample", "8", "--profile", "profile.toml"];
+    run_ok(dir.path(), &[&run_args[..], &["--endpoint", "scripted:lexical", "--out", "a"]].concat());
+    let (code, _, err) = run(dir.path(), &["run", "--resume", "a", "--profile", "other.toml"]);
+    assert_eq!(code, 2, "{err}");
+    let differ = "they differ in: context_tokens (8192 there, 4096 here), max_tools (unknown there, 9 here), \
+                  protocol (\"native\" there, \"text\" here); start a new run";
+    assert!(err.contains("other.toml: is not the profile") && err.contains(differ), "{err}");
+    run_ok(dir.path(), &["run", "--resume", "a", "--profile", "profile.toml"]);
 }
 
 #[test]

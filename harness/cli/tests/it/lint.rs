@@ -70,3 +70,29 @@ fn baselines_accept_or_are_refused() {
     let (code, _, err) = run(dir.path(), &["lint", "nowhere"]);
     assert_eq!(code, 3, "{err}");
 }
+
+#[test]
+fn entries_of_a_baseline_are_placed_in_the_file_they_come_from() {
+    let dir = tempfile::tempdir().unwrap();
+    dataset(dir.path(), "Closes the ticket that you name.");
+    // One of the dataset's own, one of the same name where the command runs, one of an odd name elsewhere.
+    std::fs::create_dir(dir.path().join("our own")).unwrap();
+    for file in ["set/lint.toml", "lint.toml", "our own/a:b%.toml"] {
+        let stale = "[[accept]]\nrule = \"TG202\"\nsubject = \"s/gone\"\nwhy = \"it is enough\"\n";
+        std::fs::write(dir.path().join(file), stale).unwrap();
+    }
+    let uri = |baseline: &[&str]| {
+        let out = run_ok(dir.path(), &[&["lint", "set", "--format", "sarif"], baseline].concat());
+        let log: Value = serde_json::from_str(&out).unwrap();
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        assert_eq!((results.len(), &results[0]["ruleId"]), (1, &Value::from("TG002")));
+        results[0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"].as_str().unwrap().to_owned()
+    };
+    let root = dir.path().canonicalize().unwrap();
+    let full = root.join("lint.toml").to_str().unwrap().to_owned();
+    assert_eq!(uri(&[]), "set/lint.toml");
+    assert_eq!(uri(&["--baseline", "lint.toml"]), "lint.toml");
+    assert_eq!(uri(&["--baseline", "./our own/a:b%.toml"]), "our%20own/a%3Ab%25.toml");
+    assert_eq!(uri(&["--baseline", &full]), format!("file://{full}"));
+    assert_eq!(uri(&["--baseline", "set/../lint.toml"]), format!("file://{full}"));
+}

@@ -12,25 +12,25 @@ use crate::mcp_http::{McpServer, Way};
 use crate::support::{outcome, toolgauge};
 
 /// A value that must show nowhere.
-const KEY: &str = "sk-hidden-12345";
+pub(crate) const KEY: &str = "sk-hidden-12345";
 
 /// A fake server as an entry of the configuration.
-fn fake(way: &str) -> Value {
+pub(crate) fn fake(way: &str) -> Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/mcp_server.py");
     json!({"command": "python3", "args": [script, way], "env": {"API_KEY": "${FAKE_KEY}"}})
 }
 
-fn with_args(mut server: Value, more: &[&str]) -> Value {
+pub(crate) fn with_args(mut server: Value, more: &[&str]) -> Value {
     server["args"].as_array_mut().unwrap().extend(more.iter().map(|&arg| Value::from(arg)));
     server
 }
 
 /// Imports these servers into `out`.
-fn import(dir: &Path, servers: &[(&str, Value)], flags: &[&str]) -> (i32, String, String) {
+pub(crate) fn import(dir: &Path, servers: &[(&str, Value)], flags: &[&str]) -> (i32, String, String) {
     outcome(&import_raw(dir, servers, flags))
 }
 
-fn import_raw(dir: &Path, servers: &[(&str, Value)], flags: &[&str]) -> Output {
+pub(crate) fn import_raw(dir: &Path, servers: &[(&str, Value)], flags: &[&str]) -> Output {
     let servers: Map<_, _> = servers.iter().map(|(name, entry)| ((*name).to_owned(), entry.clone())).collect();
     std::fs::write(dir.join("servers.json"), json!({"mcpServers": servers}).to_string()).unwrap();
     let mut command = toolgauge(dir);
@@ -49,12 +49,12 @@ fn without_times(text: &str) -> String {
     words.join(" ")
 }
 
-fn file(dir: &Path, name: &str) -> String {
+pub(crate) fn file(dir: &Path, name: &str) -> String {
     std::fs::read_to_string(dir.join("out").join(name)).unwrap()
 }
 
 /// Every file below a folder, as one text.
-fn everything(dir: &Path) -> String {
+pub(crate) fn everything(dir: &Path) -> String {
     let mut all = String::new();
     for entry in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
         all += &if entry.is_dir() { everything(&entry) } else { std::fs::read_to_string(&entry).unwrap() };
@@ -105,6 +105,12 @@ fn bad_servers_are_reported_and_the_others_go_on() {
         ("many", fake("many")),
         ("duplicates", fake("duplicates")),
         ("malformed", fake("malformed")),
+        ("not-a-number", fake("not-a-number")),
+        ("half-a-character", fake("half-a-character")),
+        ("cut-answer", fake("cut-answer")),
+        ("unnumbered-error", fake("unnumbered-error")),
+        ("shapeless-error", fake("shapeless-error")),
+        ("asks-and-tells", fake("asks-and-tells")),
         ("empty", fake("empty")),
         ("leaks", fake("repeats-key")),
         ("unset", json!({"command": "x", "env": {"KEY": "${TOOLGAUGE_NEVER_SET}"}})),
@@ -114,6 +120,7 @@ fn bad_servers_are_reported_and_the_others_go_on() {
     ];
     let output = import_raw(dir.path(), &servers, &["--parallel", "1"]);
     let (code, out, err) = outcome(&output);
+    assert!(!err.contains("within"), "no server costs the time that it has: {err}");
     assert_eq!(code, 0, "{out}{err}");
     assert_snapshot!(out);
     assert_snapshot!(without_times(&err));
@@ -121,7 +128,9 @@ fn bad_servers_are_reported_and_the_others_go_on() {
     for text in [&out, &err, &everything(&dir.path().join("out"))] {
         assert!(!text.contains(KEY), "{text}");
     }
-    assert!(file(dir.path(), "tools/leaks.jsonl").contains("Uses ***"));
+    for name in ["not-a-number", "half-a-character"] {
+        assert_eq!(file(dir.path(), &format!("tools/{name}.jsonl")).lines().count(), 2, "{name}: all but one");
+    }
 }
 
 /// Whether a process with this id runs. A zombie does not.
@@ -190,26 +199,28 @@ fn a_line_without_end_does_not_fill_the_memory() {
 
 #[cfg(unix)]
 #[test]
-fn an_interrupt_ends_the_servers() {
-    let dir = tempfile::tempdir().unwrap();
-    let pids = dir.path().join("pids");
-    let server = with_args(fake("silent"), &[&pids.display().to_string()]);
-    std::fs::write(dir.path().join("servers.json"), json!({"mcpServers": {"silent": server}}).to_string()).unwrap();
-    let mut child = toolgauge(dir.path())
-        .args(["import", "mcp", "servers.json", "--out", "out"])
-        .env("FAKE_KEY", KEY)
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !std::fs::read_to_string(&pids).is_ok_and(|text| text.contains(' ')) {
-        assert!(Instant::now() < deadline, "the server did not start");
-        std::thread::sleep(Duration::from_millis(20));
+fn whoever_ends_us_ends_the_servers() {
+    for signal in ["-INT", "-TERM", "-HUP"] {
+        let dir = tempfile::tempdir().unwrap();
+        let pids = dir.path().join("pids");
+        let server = with_args(fake("silent"), &[&pids.display().to_string()]);
+        std::fs::write(dir.path().join("servers.json"), json!({"mcpServers": {"silent": server}}).to_string()).unwrap();
+        let mut child = toolgauge(dir.path())
+            .args(["import", "mcp", "servers.json", "--out", "out"])
+            .env("FAKE_KEY", KEY)
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !std::fs::read_to_string(&pids).is_ok_and(|text| text.contains(' ')) {
+            assert!(Instant::now() < deadline, "the server did not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{signal}");
+        assert_gone(&ids(&pids));
+        assert!(!dir.path().join("out").exists());
     }
-    std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-    assert_gone(&ids(&pids));
-    assert!(!dir.path().join("out").exists());
 }
 
 #[test]
@@ -237,9 +248,22 @@ fn what_is_lost_is_an_error_if_strict_and_no_server_at_all_is_always_one() {
 #[test]
 fn servers_over_http_are_listed_and_bad_ones_reported() {
     let dir = tempfile::tempdir().unwrap();
-    let started =
-        [Way::Json, Way::Events, Way::Key(KEY), Way::Key("another"), Way::Html, Way::Redirect, Way::Broken, Way::Never]
-            .map(McpServer::start);
+    let ways = [
+        Way::Json,
+        Way::Events,
+        Way::Key(KEY),
+        Way::Key("another"),
+        Way::Html,
+        Way::Redirect,
+        Way::Broken,
+        Way::Never,
+        Way::Forbidden,
+        Way::Resumed,
+        Way::OddTool,
+        Way::CutEvent,
+        Way::Chatty,
+    ];
+    let started = ways.map(McpServer::start);
     let key = json!({"Authorization": "Bearer ${FAKE_KEY}"});
     let at = |index: usize| started[index].url.clone();
     let servers = [
@@ -251,11 +275,16 @@ fn servers_over_http_are_listed_and_bad_ones_reported() {
         ("redirect", json!({"url": at(5), "headers": key})),
         ("broken", json!({"url": at(6)})),
         ("never", json!({"url": at(7)})),
+        ("forbidden", json!({"url": at(8), "headers": key})),
+        ("resumed", json!({"url": at(9)})),
+        ("odd-tool", json!({"url": at(10)})),
+        ("cut-event", json!({"url": at(11)})),
+        ("chatty", json!({"url": at(12)})),
         ("down", json!({"url": "http://127.0.0.1:9/mcp?key=${FAKE_KEY}"})),
         ("header", json!({"url": at(0), "headers": {"X-Odd": "a\nb"}})),
         ("sse", json!({"type": "sse", "url": at(0)})),
     ];
-    let (code, out, err) = import(dir.path(), &servers, &["--timeout", "5s", "--parallel", "11"]);
+    let (code, out, err) = import(dir.path(), &servers, &["--timeout", "5s", "--parallel", "16"]);
     assert_eq!(code, 0, "{out}{err}");
     assert_snapshot!(out);
     // What the system says of a refused connection differs.
@@ -265,13 +294,17 @@ fn servers_over_http_are_listed_and_bad_ones_reported() {
     lines.sort();
     assert_snapshot!(lines.join("\n"));
     assert_snapshot!(file(dir.path(), "servers.jsonl") + &file(dir.path(), "tools/json.jsonl"));
-    assert_eq!(file(dir.path(), "tools/json.jsonl"), file(dir.path(), "tools/events.jsonl"));
+    for name in ["events", "resumed", "chatty"] {
+        assert_eq!(file(dir.path(), "tools/json.jsonl"), file(dir.path(), &format!("tools/{name}.jsonl")), "{name}");
+    }
+    assert_eq!(file(dir.path(), "tools/odd-tool.jsonl").lines().count(), 1, "all but one");
     for text in [&out, &err, &everything(&dir.path().join("out"))] {
         assert!(!text.contains(KEY), "{text}");
     }
     let asked = started[2].requests();
     assert!(asked.iter().any(|request| request.contains(&format!("Bearer {KEY}"))), "{asked:?}");
     assert!(asked.iter().any(|request| request.contains("session-1")), "the session is kept: {asked:?}");
+    assert!(started[12].requests().iter().any(|request| request.contains("\"result\":{}")), "a ping is answered");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::support::run_ok;
 
 /// The folder of public data. Without one the test is skipped, unless `TOOLGAUGE_REQUIRE_DATA=1` says that it must be there.
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+#[expect(clippy::disallowed_macros, reason = "a skipped test says so")]
 fn data() -> Option<PathBuf> {
     let folder = std::env::var_os("TOOLGAUGE_DATA").map(PathBuf::from).filter(|folder| folder.is_dir());
     let required = std::env::var("TOOLGAUGE_REQUIRE_DATA").is_ok_and(|value| value == "1");

@@ -1,7 +1,10 @@
 //! What `run` and its siblings do when all goes well.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
+
+use harness::run::dir::StoredRun;
 
 use crate::server::{Answer, Server, model};
 use crate::support::{atlas, atlas_copy, episodes, outcome, root, run, run_ok, toolgauge};
@@ -89,10 +92,27 @@ fn caps_stop_cleanly_and_resume_finishes() {
     let (code, out, err) = run(dir.path(), &args);
     assert_eq!(code, 8, "{err}");
     assert!(err.contains("stopped at --max-tokens") && err.contains("toolgauge run --resume a"), "{err}");
+    assert!(err.contains(&tokens_used(&dir.path().join("a"))), "{err}");
     assert!(out.contains("missing"), "missing episodes are counted in the open: {out}");
     run_ok(dir.path(), &["run", "--resume", "a"]);
     run_ok(dir.path(), &scripted(&atlas, "b"));
     assert_eq!(episodes(&dir.path().join("a")), episodes(&dir.path().join("b")));
+}
+
+/// Tokens of all answers, and of those that no finished episode names.
+fn tokens_used(run: &Path) -> String {
+    let store = harness::store::responses::ResponseStore::read(&run.join("responses.jsonl")).unwrap();
+    let episodes = episodes(run);
+    let finished: Vec<_> = episodes.iter().flat_map(|episode| &episode.turns).map(|turn| &turn.key).collect();
+    let (mut all, mut cut_off) = (0, 0);
+    for (key, response) in store.responses() {
+        let tokens = harness::usage::Usage::parse(&response.body["usage"]).unwrap().total();
+        all += tokens;
+        cut_off += if finished.contains(&&key) { 0 } else { tokens };
+    }
+    assert!(cut_off > 0, "the cap stopped no episode half-way");
+    let [all, cut_off] = [all, cut_off].map(harness::text::grouped);
+    format!(": {all} tokens used, of which {cut_off} in episodes that did not finish")
 }
 
 #[test]
@@ -147,7 +167,7 @@ fn the_gate_passes_fails_and_refuses() {
     for (from, to) in [
         (r#""recall@5","complete@5""#, r#""complete@5","recall@5""#),
         (line, &line.replace("[0.0,0.0,", "[null,null,")),
-        (r#""version": 2"#, r#""version": 1"#),
+        (r#""version": 3"#, r#""version": 2"#),
     ] {
         assert!(text.contains(from), "{from}");
         std::fs::write(dir.path().join("odd.json"), text.replace(from, to)).unwrap();
@@ -214,6 +234,38 @@ fn lists_and_help_read_as_documented() {
     let dir = tempfile::tempdir().unwrap();
     insta::assert_snapshot!("strategies", run_ok(dir.path(), &["list", "strategies"]));
     insta::assert_snapshot!("help", run_ok(dir.path(), &["--help"]));
+    insta::assert_snapshot!("help-run", run_ok(dir.path(), &["run", "--help"]));
     let data = root().join("datasets/data").display().to_string();
-    assert!(run_ok(dir.path(), &["list", "datasets", "--dir", &data]).contains("1400 tools"));
+    assert!(run_ok(dir.path(), &["list", "datasets", "--dir", &data]).contains("1,400 tools"));
+}
+
+#[test]
+fn skills_have_an_axis_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let flags = ["run", "-d", &atlas, "-s", "bm25,skill-pick", "--endpoint", "scripted:lexical"];
+    let out = run_ok(dir.path(), &[&flags[..], &["-n", "150", "--skills", "6,12,all", "--out", "a"]].concat());
+    assert!(out.contains("6 skills, ") && out.contains("21 skills, ") && !out.contains("150 skills"), "{out}");
+    let stored = StoredRun::read(&dir.path().join("a")).unwrap();
+    let asked = |size| -> BTreeSet<_> {
+        stored.plan.iter().filter(|job| job.size == size).map(|job| job.query.clone()).collect()
+    };
+    assert!(asked(6).len() > 8, "{}", asked(6).len());
+    assert_eq!(asked(6), asked(21), "every set of skills is asked the same");
+    let views: Vec<_> = stored.manifest.views.iter().map(|view| (view.size, view.skills)).collect();
+    assert_eq!(views, [(6, 6), (12, 12), (21, 21)]);
+    let ranked = |size| {
+        let bm25 = stored.episodes.iter().filter(|episode| episode.strategy == "bm25" && episode.size == size);
+        bm25.map(|episode| (&episode.query, &episode.ranked)).collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(ranked(6), ranked(21), "what does not use skills does not notice");
+    // From the stored plan the same again.
+    assert_eq!(run_ok(dir.path(), &["run", "--resume", "a", "--offline"]), out);
+
+    let (code, _, err) = run(dir.path(), &[&flags[..], &["-n", "50,150", "--skills", "6"]].concat());
+    assert_eq!(code, 2);
+    assert!(err.contains("skills are counted at one catalogue size"), "{err}");
+    let (code, _, err) = run(dir.path(), &[&flags[..], &["--skills", "25"]].concat());
+    assert_eq!(code, 2);
+    assert!(err.contains("has 21 skills, so it has no catalogue of 25: expected a size from 1 to 21"), "{err}");
 }

@@ -118,8 +118,12 @@ fn chat(behaviour: Behaviour, request: &Value) -> Value {
         let choice = Instances::new(schema, Properties::All, &|options| chooser.pick(options)).make();
         (json!({"role": "assistant", "content": choice.to_string()}), "stop")
     } else if let Some(function) = chooser.tool(request) {
-        let arguments =
-            Instances::new(&function["parameters"], Properties::Required, &|options| options.first()).make();
+        let parameters = &function["parameters"];
+        let arguments = if chooser.is_question(request) {
+            Instances::new(parameters, Properties::All, &|options| chooser.pick(options)).make()
+        } else {
+            Instances::new(parameters, Properties::Required, &|options| options.first()).make()
+        };
         let call = json!({
             "id": format!("call_{}", messages.len()),
             "type": "function",
@@ -163,11 +167,22 @@ impl Chooser {
         if let Some(name) = choice["function"]["name"].as_str() {
             return functions.into_iter().find(|function| function["name"] == name);
         }
+        if self.is_question(request) {
+            return functions.first().copied();
+        }
         let chosen = self.best(&functions, |function| {
             let text = |field: &str| function[field].as_str().unwrap_or_default();
             (text("name").to_owned(), format!("{} {}", text("name"), text("description")))
         });
         chosen.or_else(|| functions.first().filter(|_| choice == "required")).copied()
+    }
+
+    /// A single function with a list to choose from, as strategies ask for a choice of skills: it is answered rather than chosen.
+    fn is_question(&self, request: &Value) -> bool {
+        let Some([only]) = request["tools"].as_array().map(Vec::as_slice) else { return false };
+        let properties = only["function"]["parameters"]["properties"].as_object();
+        let lists = |property: &Value| property["items"]["enum"].is_array();
+        self.behaviour != Behaviour::Silent && properties.is_some_and(|properties| properties.values().any(lists))
     }
 
     /// One of the options of a schema's `enum`; `None` to take none of them.
@@ -360,6 +375,25 @@ mod tests {
         }, "required": ["names"]});
         assert_eq!(structured("lexical", "my order", names.clone()).await, json!({"names": ["order-desk"]}));
         assert_eq!(structured("lexical", "bonjour", names).await, json!({"names": []}));
+    }
+
+    #[tokio::test]
+    async fn a_single_function_with_a_list_is_a_question() {
+        let names = json!({"type": "object", "properties": {
+            "names": {"type": "array", "items": {"type": "string", "enum": ["mailing", "order-desk"]}},
+        }, "required": ["names"]});
+        let tool = json!({"type": "function", "function": {"name": "select", "description": "d", "parameters": names}});
+        let request =
+            |text: &str| json!({"model": "m", "messages": [{"role": "user", "content": text}], "tools": [tool]});
+        for (behaviour, text, expected) in [
+            ("lexical", "where is my order", Some(r#"{"names":["order-desk"]}"#)),
+            ("lexical", "bonjour", Some(r#"{"names":[]}"#)),
+            ("first", "bonjour", Some(r#"{"names":["mailing"]}"#)),
+            ("silent", "where is my order", None),
+        ] {
+            let call = reply(behaviour, &request(text)).await.calls.into_iter().next();
+            assert_eq!(call.map(|call| call.arguments).as_deref(), expected, "{behaviour} {text}");
+        }
     }
 
     #[tokio::test]

@@ -1,0 +1,85 @@
+//! What `show` tells of an episode.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::server::{Answer, Server, completion};
+use crate::support::{atlas, episodes, outcome, run_ok, toolgauge};
+
+/// The text without what differs from one machine to the next.
+fn without_times(text: &str) -> String {
+    let timeless = |line: &str| match line.rsplit_once(" · ") {
+        Some((start, _)) if line.starts_with(" turn ") => format!("{start} · …"),
+        _ => line.to_owned(),
+    };
+    text.lines().map(timeless).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn outcomes_marks_groups_and_definitions_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let scripted = ["-n", "50", "--endpoint", "scripted:lexical", "--out", "a"];
+    let strategies = ["run", "-d", &atlas, "-s", "oracle,bm25,bm25-llm:k=2"];
+    run_ok(dir.path(), &[&strategies[..], &scripted[..]].concat());
+    insta::assert_snapshot!("show", without_times(&run_ok(dir.path(), &["show", "a", "a0001"])));
+    let full = run_ok(dir.path(), &["show", "a", "a0001", "-s", "bm25-llm k=2", "--full"]);
+    insta::assert_snapshot!("show-full", without_times(&full));
+    // Without the dataset everything but the judgement is told.
+    let manifest = dir.path().join("a/manifest.json");
+    let moved = fs::read_to_string(&manifest).unwrap().replace(&atlas, "nowhere");
+    fs::write(&manifest, moved).unwrap();
+    let bare = run_ok(dir.path(), &["show", "a", "a0001"]);
+    assert!(bare.contains("ranked:") && bare.contains("call ") && !bare.contains('✓'), "{bare}");
+}
+
+/// Every way in which an episode can end has words, and they agree with the score.
+#[test]
+fn every_outcome_of_a_run_is_told_as_it_is_scored() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    for (endpoint, out) in [("scripted:lexical", "lexical"), ("scripted:first", "first"), ("scripted:silent", "silent")]
+    {
+        let args = ["run", "-d", &atlas, "-s", "bm25-llm:k=2", "-n", "50", "--endpoint", endpoint, "--out", out];
+        run_ok(dir.path(), &args);
+        let scores = fs::read_to_string(dir.path().join(out).join("report/scores.csv")).unwrap();
+        let head: Vec<_> = scores.lines().next().unwrap().split(',').collect();
+        let column = |name: &str| head.iter().position(|known| *known == name).unwrap();
+        for row in scores.lines().skip(1).step_by(5) {
+            let cells: Vec<_> = row.split(',').collect();
+            let shown = run_ok(dir.path(), &["show", out, cells[column("query")]]);
+            let told = shown.lines().skip_while(|line| !line.starts_with("── ")).nth(1).unwrap();
+            let expected = match (cells[column("success")], cells[column("coverage_success")]) {
+                ("1", _) => "   success",
+                (_, "1") => "   coverage success, but no success: ",
+                _ => "   no success: ",
+            };
+            assert!(told.starts_with(expected) && !told.ends_with(": "), "{row}\n{told}");
+            assert_eq!(told.contains("wrong call"), cells[column("wrong_calls")] != "0", "{row}\n{told}");
+            let covered = shown.lines().filter(|line| line.contains(" covered: ") && !line.contains("not covered"));
+            assert_eq!(covered.count().to_string(), cells[column("covered")], "{row}\n{shown}");
+        }
+    }
+}
+
+#[test]
+fn words_of_a_model_steer_no_terminal() {
+    const EVIL: &str = "\u{1b}[2J\u{202e}\u{9b}31m";
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(|_, _| {
+        let call = json!({"id": "c", "function": {"name": EVIL, "arguments": json!({ EVIL: EVIL }).to_string()}});
+        Answer::json(200, &completion(&json!({"role": EVIL, "content": EVIL, "tool_calls": [call]})))
+    });
+    let mut command = toolgauge(dir.path());
+    command.env("OPENAI_BASE_URL", &server.base_url).env("TOOLGAUGE_MODEL", "m").arg("run").arg("-d").arg(atlas());
+    command.args(["-s", "bm25-llm", "-n", "50", "--sample", "8", "--out", "a"]);
+    let (code, _, err) = outcome(&command.output().unwrap());
+    assert_eq!(code, 0, "{err}");
+    let query = episodes(&dir.path().join("a"))[0].query.to_string();
+    for extra in [&[][..], &["--full"]] {
+        let shown = run_ok(dir.path(), &[&["show", "a", &query], extra].concat());
+        let steers = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!shown.contains(steers) && shown.contains("\\u{1b}[2J"), "{shown}");
+    }
+}
