@@ -10,6 +10,7 @@ mod kill;
 mod lint;
 mod mcp;
 mod mcp_http;
+mod mock_server;
 mod public_data;
 mod run;
 mod server;
