@@ -12,6 +12,7 @@ mod lint;
 mod mcp;
 mod mcp_http;
 mod mcp_keys;
+mod mock_server;
 mod process;
 mod public_data;
 mod run;
