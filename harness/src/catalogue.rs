@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::ids::{ActorId, Digest, ToolId};
-use crate::text::mentions;
+use crate::text::Names;
 
 /// What a server says about the effects of a tool (Model Context Protocol, `ToolAnnotations`). Absent means unsaid.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -257,7 +257,7 @@ impl View {
         }
         let tools: Vec<_> = core.into_iter().chain(deferrable).collect();
         let by_id: HashMap<_, _> = tools.iter().enumerate().map(|(index, tool)| (tool.id.clone(), index)).collect();
-        let hidden: Vec<&str> = catalogue
+        let hidden: Names = catalogue
             .tools
             .iter()
             .filter(|tool| !by_id.contains_key(&tool.id) && tool.name().contains('_'))
@@ -321,9 +321,8 @@ impl View {
     }
 }
 
-fn without_lines_naming(body: &str, hidden: &[&str]) -> String {
-    let allowed = |line: &&str| !hidden.iter().any(|name| mentions(line, name));
-    body.split_inclusive('\n').filter(allowed).collect()
+fn without_lines_naming(body: &str, hidden: &Names) -> String {
+    body.split_inclusive('\n').filter(|line| hidden.found_in(line).is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -388,7 +387,7 @@ mod tests {
     #[test]
     fn bodies_do_not_name_what_is_hidden() {
         let body = "Find it.\n- then call `mail_send`\n- or mail_sender\n";
-        assert_eq!(without_lines_naming(body, &["mail_send"]), "Find it.\n- or mail_sender\n");
+        assert_eq!(without_lines_naming(body, &Names::from_iter(["mail_send"])), "Find it.\n- or mail_sender\n");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Messages stay JSON values: an assistant's message is echoed word for word with every field we do not know, because
 //! some endpoints refuse a conversation whose `reasoning_content` or `thought_signature` went missing.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -49,11 +51,19 @@ pub struct ToolDef {
 
 impl Serialize for ToolDef {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        json!({
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
-        })
-        .serialize(serializer)
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            r#type: &'a str,
+            function: Function<'a>,
+        }
+        #[derive(Serialize)]
+        struct Function<'a> {
+            name: &'a str,
+            description: &'a str,
+            parameters: &'a Value,
+        }
+        let Self { name, description, parameters } = self;
+        Wire { r#type: "function", function: Function { name, description, parameters } }.serialize(serializer)
     }
 }
 
@@ -82,7 +92,7 @@ pub struct ChatRequest {
     pub model: String,
     pub messages: Vec<Message>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<ToolDef>,
+    pub tools: Vec<Arc<ToolDef>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -160,7 +160,7 @@ impl<'e> EpisodeCx<'e> {
 
     /// Counts names of tools outside the view in words that the strategy wrote.
     pub(crate) fn count_leaks(&mut self, text: &str) {
-        self.record.leaks += self.toolbox.leaks_in(text, self.query).count() as u32;
+        self.record.leaks += self.toolbox.leaks_in(text, self.query) as u32;
     }
 
     /// The same in a tool of the strategy itself, its parameters included.

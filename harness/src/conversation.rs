@@ -2,6 +2,7 @@
 //! plain text. One conversation, three ways of asking; everything above this file is the same for all.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -46,7 +47,7 @@ pub struct Sampling {
 pub struct Conversation {
     protocol: Protocol,
     system: String,
-    tools: Vec<ToolDef>,
+    tools: Vec<Arc<ToolDef>>,
     messages: Vec<Message>,
 }
 
@@ -56,8 +57,8 @@ impl Conversation {
     }
 
     /// Defines a tool from the next request on.
-    pub fn define(&mut self, tool: ToolDef) {
-        self.tools.push(tool);
+    pub fn define(&mut self, tool: impl Into<Arc<ToolDef>>) {
+        self.tools.push(tool.into());
     }
 
     pub fn messages(&self) -> &[Message] {
@@ -139,7 +140,7 @@ pub fn inner_request(protocol: Protocol, sampling: &Sampling, messages: &[Messag
     if let Ask::Function { function } = ask {
         match protocol {
             Protocol::Native => {
-                request.tools = vec![function.clone()];
+                request.tools = vec![Arc::new(function.clone())];
                 request.tool_choice = Some(json!("auto"));
             }
             Protocol::JsonSchema => request.response_format = Some(json_format(&function.name, &function.parameters)),
@@ -190,7 +191,7 @@ fn json_format(name: &str, schema: &Value) -> Value {
     json!({"type": "json_schema", "json_schema": {"name": name, "schema": schema}})
 }
 
-fn choice_prompt(tools: &[ToolDef]) -> String {
+fn choice_prompt(tools: &[Arc<ToolDef>]) -> String {
     let mut text = String::from("Tools:\n");
     for tool in tools {
         let _ = writeln!(text, "- {}: {}\n  arguments: {}", tool.name, tool.description, tool.parameters);
@@ -203,7 +204,7 @@ fn choice_prompt(tools: &[ToolDef]) -> String {
     text
 }
 
-fn choice_schema(tools: &[ToolDef]) -> Value {
+fn choice_schema(tools: &[Arc<ToolDef>]) -> Value {
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).chain([NONE]).collect();
     json!({
         "type": "object",

@@ -3,6 +3,8 @@
 //! A call is answered by a receipt that does not depend on the labels; the episode ends at the first generation without a
 //! call, or at a limit; never because the right tool was called.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -200,7 +202,7 @@ struct Talk<'t> {
 }
 
 impl Talk<'_> {
-    fn define(&mut self, definition: ToolDef, tokens: u64) {
+    fn define(&mut self, definition: impl Into<Arc<ToolDef>>, tokens: u64) {
         self.split.definitions_tokens += tokens;
         self.conversation.define(definition);
     }

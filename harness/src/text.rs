@@ -1,11 +1,47 @@
 //! Small things about words.
 
+use std::collections::BTreeSet;
+
+fn is_word(char: char) -> bool {
+    char.is_alphanumeric() || char == '_' || char == '-'
+}
+
 /// The name occurs as a whole word.
 pub fn mentions(text: &str, name: &str) -> bool {
-    let word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
     text.match_indices(name).any(|(at, found)| {
-        !text[..at].chars().next_back().is_some_and(word) && !text[at + found.len()..].chars().next().is_some_and(word)
+        !text[..at].chars().next_back().is_some_and(is_word)
+            && !text[at + found.len()..].chars().next().is_some_and(is_word)
     })
+}
+
+/// Many names to look for at once: finds what [`mentions`] finds, in one pass over the text.
+#[derive(Debug, Default)]
+pub struct Names {
+    words: BTreeSet<String>,
+    /// Names that are no single word, such as `files/read`, are looked for one by one.
+    others: Vec<String>,
+}
+
+impl<'n> FromIterator<&'n str> for Names {
+    fn from_iter<I: IntoIterator<Item = &'n str>>(names: I) -> Self {
+        let mut all = Self::default();
+        for name in names {
+            if !name.is_empty() && name.chars().all(is_word) {
+                all.words.insert(name.to_owned());
+            } else {
+                all.others.push(name.to_owned());
+            }
+        }
+        all
+    }
+}
+
+impl Names {
+    /// The names that the text mentions.
+    pub fn found_in<'a>(&'a self, text: &str) -> BTreeSet<&'a str> {
+        let words = text.split(|char| !is_word(char)).filter_map(|word| self.words.get(word));
+        words.chain(self.others.iter().filter(|name| mentions(text, name))).map(String::as_str).collect()
+    }
 }
 
 /// Text from outside, made harmless for a terminal or a log: line breaks become blanks, other control characters and those
@@ -48,7 +84,9 @@ pub fn plural(count: u64, one: &str, many: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{grouped, mentions, plain, plural};
+    use proptest::prelude::*;
+
+    use super::{Names, grouped, mentions, plain, plural};
 
     #[test]
     fn one_is_no_plural_and_thousands_are_grouped() {
@@ -67,5 +105,17 @@ mod tests {
         assert!(mentions("use `mail_send`.", "mail_send"));
         assert!(!mentions("use mail_send_draft", "mail_send"));
         assert!(!mentions("gmail_send", "mail_send"));
+    }
+
+    proptest! {
+        #[test]
+        fn many_names_at_once_are_the_names_one_by_one(
+            text in "[ab_é /.-]{0,30}",
+            names in prop::collection::btree_set("[ab_é/-]{1,3}", 0..12),
+        ) {
+            let expected: Vec<&str> = names.iter().map(String::as_str).filter(|name| mentions(&text, name)).collect();
+            let all: Names = names.iter().map(String::as_str).collect();
+            prop_assert_eq!(all.found_in(&text).into_iter().collect::<Vec<_>>(), expected);
+        }
     }
 }

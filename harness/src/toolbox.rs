@@ -8,7 +8,7 @@ use crate::chat::ToolDef;
 use crate::endpoint::Aliases;
 use crate::endpoint::NameRule;
 use crate::ids::ToolId;
-use crate::text::mentions;
+use crate::text::{Names, mentions};
 use crate::tokens;
 
 /// Wire names and definitions of a view, shared by all its episodes.
@@ -16,8 +16,8 @@ use crate::tokens;
 pub struct Toolbox {
     pub view: Arc<View>,
     aliases: Aliases,
-    definitions: HashMap<ToolId, OnceLock<(ToolDef, u64)>>,
-    hidden_names: Vec<String>,
+    definitions: HashMap<ToolId, OnceLock<(Arc<ToolDef>, u64)>>,
+    hidden_names: Names,
     ungranted_names: BTreeSet<String>,
 }
 
@@ -49,7 +49,7 @@ impl Toolbox {
     }
 
     /// Definition and its estimated tokens; `None` outside the view.
-    pub fn definition(&self, tool: &ToolId) -> Option<&(ToolDef, u64)> {
+    pub fn definition(&self, tool: &ToolId) -> Option<&(Arc<ToolDef>, u64)> {
         let cell = self.definitions.get(tool)?;
         let tool = self.view.get(tool)?;
         Some(cell.get_or_init(|| {
@@ -59,22 +59,21 @@ impl Toolbox {
                 parameters: tool.input_schema.clone(),
             };
             let tokens = tokens::count_json(&definition);
-            (definition, tokens)
+            (Arc::new(definition), tokens)
         }))
     }
 
-    /// Names of tools outside the view that occur in words of the strategy and not in the person's own.
-    pub fn leaks_in<'a>(&'a self, text: &'a str, query: &'a str) -> impl Iterator<Item = &'a str> {
-        let leaked = move |name: &&String| mentions(text, name) && !mentions(query, name);
-        self.hidden_names.iter().filter(leaked).map(String::as_str)
+    /// How many names of tools outside the view occur in words of the strategy and not in the person's own.
+    pub fn leaks_in(&self, text: &str, query: &str) -> usize {
+        self.hidden_names.found_in(text).into_iter().filter(|name| !mentions(query, name)).count()
     }
 }
 
 /// Names that only tools outside the view have, and that no text of the view mentions. One-word names (`get`, `search`) are
 /// ordinary words and prove nothing.
-fn hidden_names(catalogue: &Catalogue, view: &View) -> Vec<String> {
+fn hidden_names(catalogue: &Catalogue, view: &View) -> Names {
     if view.len() == catalogue.tools.len() {
-        return Vec::new();
+        return Names::default();
     }
     let visible: BTreeSet<&str> = view.tools().iter().map(|tool| tool.name()).collect();
     let hidden: BTreeSet<&str> = catalogue
@@ -84,6 +83,7 @@ fn hidden_names(catalogue: &Catalogue, view: &View) -> Vec<String> {
         .map(|tool| tool.name())
         .filter(|name| name.contains('_') && !visible.contains(name))
         .collect();
-    let said_by_view = |name: &str| view.tools().iter().any(|tool| mentions(&tool.description, name));
-    hidden.into_iter().filter(|name| !said_by_view(name)).map(str::to_owned).collect()
+    let names: Names = hidden.iter().copied().collect();
+    let said: BTreeSet<&str> = view.tools().iter().flat_map(|tool| names.found_in(&tool.description)).collect();
+    hidden.into_iter().filter(|name| !said.contains(name)).collect()
 }

@@ -212,7 +212,7 @@ fn write_loop(file: &mut File, mut length: u64, appends: &mpsc::Receiver<Append>
     while let Ok(first) = appends.recv() {
         let batch: Vec<_> = std::iter::once(first).chain(appends.try_iter()).collect();
         if failed.is_none() {
-            let bytes: Vec<u8> = batch.iter().flat_map(|append| append.line.iter().copied()).collect();
+            let bytes = batch.iter().map(|append| append.line.as_slice()).collect::<Vec<_>>().concat();
             match file.write_all(&bytes).and_then(|()| file.sync_data()) {
                 Ok(()) => length += bytes.len() as u64,
                 Err(error) => {

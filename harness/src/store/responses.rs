@@ -210,9 +210,7 @@ impl ResponseStore {
 
     /// The recorded request that differs from `asked` in the fewest places. Looks at all of them, so it is for errors only.
     pub fn nearest(&self, asked: &Request) -> Option<Nearest> {
-        let mut slim = asked.clone();
-        extract(&mut slim.body, &mut BTreeMap::new());
-        let slim = json!(slim);
+        let slim = json!(slim(asked).0);
         let key = {
             let index = self.index();
             let known = index.requests.iter().filter(|(key, _)| index.responses.contains_key(*key));
@@ -231,13 +229,11 @@ impl ResponseStore {
 
     /// Makes the intent durable. Call before sending.
     pub async fn intend(&self, key: &Digest, request: &Request, at: String) -> Result<(), LogError> {
-        let mut slim = request.clone();
-        let mut blobs = BTreeMap::new();
-        extract(&mut slim.body, &mut blobs);
+        let (slim, blobs) = slim(request);
         let mut records: Vec<Record> = {
             let index = self.index();
             let new = blobs.into_iter().filter(|(digest, _)| !index.blobs.contains_key(digest));
-            new.map(|(digest, value)| Record::Blob { digest, value }).collect()
+            new.map(|(digest, value)| Record::Blob { digest, value: value.clone() }).collect()
         };
         records.push(Record::Intent { key: key.clone(), at, request: slim });
         self.append(records).await
@@ -297,9 +293,7 @@ impl ResponseStore {
                     }
                     (None, None) => continue,
                 };
-                let mut used = Vec::new();
-                collect_refs(&request.body, &mut used);
-                for digest in used {
+                for (digest, _) in references(&mut request.body.clone()) {
                     if let Some(value) = index.blobs.get(&digest)
                         && blobs.insert(digest.clone())
                     {
@@ -338,44 +332,72 @@ impl ResponseStore {
     }
 }
 
-/// The parts of a body that may become blobs: the list of tools, and each message.
-fn parts(body: &mut Value) -> impl Iterator<Item = &mut Value> {
-    let object = body.as_object_mut();
-    object.into_iter().flat_map(|fields| {
-        fields.iter_mut().flat_map(|(name, value)| -> Box<dyn Iterator<Item = &mut Value>> {
-            match (name.as_str(), value) {
-                ("messages", Value::Array(messages)) => Box::new(messages.iter_mut()),
-                ("tools" | "input" | "response_format", value) => Box::new(std::iter::once(value)),
-                _ => Box::new(std::iter::empty()),
-            }
-        })
-    })
+/// The parts of a body that may become blobs: the list of tools, each message, and what else may be long.
+enum Part {
+    Whole,
+    EachItem,
+    Never,
 }
 
-fn extract(body: &mut Value, blobs: &mut BTreeMap<Digest, Value>) {
-    for part in parts(body) {
-        let bytes = serde_json::to_vec(part).expect("plain data serialises");
-        if bytes.len() > BLOB_MIN_BYTES {
-            let digest = Digest::of(&bytes);
-            let value = std::mem::replace(part, json!({"$blob": digest}));
-            blobs.insert(digest, value);
-        }
+fn part_of(field: &str) -> Part {
+    match field {
+        "messages" => Part::EachItem,
+        "tools" | "input" | "response_format" => Part::Whole,
+        _ => Part::Never,
     }
 }
 
-fn blob_ref(part: &Value) -> Option<Digest> {
-    let fields = part.as_object().filter(|fields| fields.len() == 1)?;
-    fields.get("$blob")?.as_str().map(Digest::new)
+/// The request with references in place of its long parts, and those parts.
+fn slim(request: &Request) -> (Request, BTreeMap<Digest, &Value>) {
+    let mut blobs = BTreeMap::new();
+    let body = match &request.body {
+        Value::Object(fields) => {
+            let slimmed = fields.iter().map(|(name, value)| {
+                let value = match (part_of(name), value) {
+                    (Part::EachItem, Value::Array(items)) => {
+                        items.iter().map(|item| slim_part(item, &mut blobs)).collect()
+                    }
+                    (Part::Whole, value) => slim_part(value, &mut blobs),
+                    _ => value.clone(),
+                };
+                (name.clone(), value)
+            });
+            Value::Object(slimmed.collect())
+        }
+        other => other.clone(),
+    };
+    let Request { route, endpoint, repeat, .. } = request;
+    (Request { route: route.clone(), endpoint: endpoint.clone(), repeat: *repeat, body }, blobs)
 }
 
-fn collect_refs(body: &Value, used: &mut Vec<Digest>) {
-    let mut body = body.clone();
-    used.extend(parts(&mut body).filter_map(|part| blob_ref(part)));
+fn slim_part<'r>(part: &'r Value, blobs: &mut BTreeMap<Digest, &'r Value>) -> Value {
+    let bytes = serde_json::to_vec(part).expect("plain data serialises");
+    if bytes.len() <= BLOB_MIN_BYTES {
+        return part.clone();
+    }
+    let digest = Digest::of(&bytes);
+    let reference = json!({"$blob": digest});
+    blobs.insert(digest, part);
+    reference
+}
+
+/// The references in a slim body.
+fn references(body: &mut Value) -> impl Iterator<Item = (Digest, &mut Value)> {
+    let fields = body.as_object_mut().into_iter().flatten();
+    let parts = fields.flat_map(|(name, value)| match (part_of(name), value) {
+        (Part::EachItem, Value::Array(items)) => items.iter_mut().collect(),
+        (Part::Whole, value) => vec![value],
+        _ => Vec::new(),
+    });
+    parts.filter_map(|part| {
+        let fields = part.as_object().filter(|fields| fields.len() == 1)?;
+        Some((Digest::new(fields.get("$blob")?.as_str()?), part))
+    })
 }
 
 fn restore(body: &mut Value, blobs: &BTreeMap<Digest, Value>) {
-    for part in parts(body) {
-        if let Some(value) = blob_ref(part).and_then(|digest| blobs.get(&digest)) {
+    for (digest, part) in references(body) {
+        if let Some(value) = blobs.get(&digest) {
             *part = value.clone();
         }
     }
