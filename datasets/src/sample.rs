@@ -6,13 +6,25 @@ use std::sync::Arc;
 use harness::dataset::{Kind, Query};
 use harness::ids::QueryId;
 
-/// `n` queries (all, if there are fewer) in the order given, with kinds in proportion.
+/// `n` queries (all, if there are fewer) in the order given, with kinds in proportion: the first `n` of [`drawn`].
+///
+/// Hence the sample of n is a part of the sample of every m > n, and it does not change with the order of `queries`.
+pub fn stratified(queries: &[Arc<Query>], n: usize, seed: u64) -> Vec<QueryId> {
+    let mut chosen: Vec<_> = positions(queries, seed).into_iter().take(n).collect();
+    chosen.sort_unstable();
+    chosen.into_iter().map(|position| queries[position].id.clone()).collect()
+}
+
+/// All queries in an order of which every beginning is a stratified random sample.
 ///
 /// Each query gets a rank within its kind from a digest of `seed` and its id, and the query of rank r among N of its kind
-/// stands at (2r + 1) / 2N on a common scale; the sample is the first `n` on it. Hence the sample of n is a part of the
-/// sample of every m > n, and it does not change with the order of `queries`. Kinds get the seats of the Webster
-/// (Sainte-Laguë) method, which unlike largest remainders never takes a seat away when `n` grows.
-pub fn stratified(queries: &[Arc<Query>], n: usize, seed: u64) -> Vec<QueryId> {
+/// stands at (2r + 1) / 2N on a common scale. Kinds get the seats of the Webster (Sainte-Laguë) method, which unlike largest
+/// remainders never takes a seat away when a sample grows.
+pub fn drawn(queries: &[Arc<Query>], seed: u64) -> Vec<QueryId> {
+    positions(queries, seed).into_iter().map(|position| queries[position].id.clone()).collect()
+}
+
+fn positions(queries: &[Arc<Query>], seed: u64) -> Vec<usize> {
     let mut kinds: BTreeMap<Kind, Vec<([u8; 32], usize)>> = BTreeMap::new();
     for (position, query) in queries.iter().enumerate() {
         kinds.entry(query.kind).or_default().push((draw(seed, &query.id), position));
@@ -34,9 +46,7 @@ pub fn stratified(queries: &[Arc<Query>], n: usize, seed: u64) -> Vec<QueryId> {
             .cmp(&(right.numerator * left.denominator))
             .then_with(|| (left.kind, left.draw).cmp(&(right.kind, right.draw)))
     });
-    let mut chosen: Vec<_> = places.into_iter().take(n).map(|place| place.position).collect();
-    chosen.sort_unstable();
-    chosen.into_iter().map(|position| queries[position].id.clone()).collect()
+    places.into_iter().map(|place| place.position).collect()
 }
 
 /// Where a query stands on the common scale, as a fraction.
@@ -120,6 +130,9 @@ mod tests {
             let mut again = stratified(&reversed, small, seed);
             again.reverse();
             prop_assert_eq!(&again, &small_sample);
+            let mut beginning = drawn(&all, seed);
+            beginning.truncate(small);
+            prop_assert!(small_sample.iter().all(|id| beginning.contains(id)), "any beginning is the sample of its length");
             // A share moves by half a query for rounding and by less than half for each other kind.
             let bound = counts.len().div_ceil(2) + 1;
             let seats = per_kind(&large_sample);

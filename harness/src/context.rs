@@ -117,6 +117,7 @@ impl<'e> EpisodeCx<'e> {
         let answer = self.gateway.embed(texts).await?;
         self.record.timing.endpoint_ms += answer.latency_ms;
         self.record.timing.backoff_ms += answer.backoff_ms;
+        self.record.timing.queue_ms += answer.queue_ms;
         Ok(answer.reply)
     }
 
@@ -185,6 +186,7 @@ impl<'e> EpisodeCx<'e> {
             Usage { input_tokens: split.total(), output_tokens: estimated_output_tokens, ..Usage::default() };
         self.record.timing.endpoint_ms += answer.latency_ms;
         self.record.timing.backoff_ms += answer.backoff_ms;
+        self.record.timing.queue_ms += answer.queue_ms;
         self.record.turns.push(Turn {
             span,
             label: label.to_owned(),
@@ -197,7 +199,12 @@ impl<'e> EpisodeCx<'e> {
             attempts: answer.attempts,
             finish_reason: reply.finish_reason.clone(),
             text_chars: reply.text.chars().count() as u32,
-            timing: TurnTiming { latency_ms: answer.latency_ms, backoff_ms: answer.backoff_ms, stored: answer.stored },
+            timing: TurnTiming {
+                latency_ms: answer.latency_ms,
+                backoff_ms: answer.backoff_ms,
+                queue_ms: answer.queue_ms,
+                stored: answer.stored,
+            },
         });
         Ok(reply)
     }

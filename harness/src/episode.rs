@@ -213,6 +213,9 @@ impl Split {
 pub struct TurnTiming {
     pub latency_ms: f64,
     pub backoff_ms: f64,
+    /// Waiting for its turn: for other requests, rates, and an endpoint that was down.
+    #[serde(default)]
+    pub queue_ms: f64,
     /// Served from a stored answer: the latency is that of the original call and enters no latency claim.
     pub stored: bool,
 }
@@ -247,6 +250,8 @@ pub struct Timing {
     pub endpoint_ms: f64,
     pub retrieval_ms: f64,
     pub backoff_ms: f64,
+    #[serde(default)]
+    pub queue_ms: f64,
 }
 
 /// One episode, one line of `episodes.jsonl`.

@@ -66,6 +66,9 @@ pub struct LoopSettings {
     pub max_turns: u32,
     /// Tokens of all turns at most, as reported or else estimated.
     pub max_episode_tokens: Option<u64>,
+    /// Minutes of all answers at most, as they took when they were given. Waiting does not count, stored answers do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_episode_minutes: Option<f64>,
     pub temperature: f64,
     /// Generated tokens at most, per generation.
     pub max_output_tokens: u32,
@@ -247,6 +250,9 @@ async fn converse(
             && cx.record.turns.iter().map(|turn| turn.usage.total()).sum::<u64>() >= max
         {
             return Ok(Outcome::Limit { which: LimitKind::Tokens });
+        }
+        if stage.settings.max_episode_minutes.is_some_and(|max| cx.record.timing.endpoint_ms >= max * 60_000.0) {
+            return Ok(Outcome::Limit { which: LimitKind::Time });
         }
         let request = talk.conversation.request(stage.sampling);
         let reply = cx.generate(Span::Outer, "agent", &request, talk.split).await?;

@@ -1,21 +1,26 @@
-//! The one way to an endpoint: store first, then limits, then attempts with retries; every step recorded.
+//! The one way to an endpoint: store first, then limits, then a turn for each attempt; every step recorded.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::chat::{ChatReply, ChatRequest, EmbedRequest};
 use crate::clock::now_utc;
 use crate::endpoint::Profile;
-use crate::endpoint::{Attempt, RetryPolicy, with_retries};
+use crate::endpoint::{Attempt, GaveUp, RetryPolicy, Why, with_turns};
 use crate::endpoint::{EndpointError, ErrorKind, Route, Transport};
 use crate::episode::{LimitKind, NotRunnable};
 use crate::ids::Digest;
+use crate::run::landing::Use;
+use crate::schedule::{DEFAULT_DOWNTIME, Halt, Limits, Notice, Scheduler};
 use crate::store::log::LogError;
 use crate::store::nearest::Nearest;
 use crate::store::responses::{FailedAttempt, Refusal, Request, Response, ResponseStore, Stored};
 use crate::tokens;
+use crate::turn::Turn;
 use crate::usage::{Price, Usage};
 
 /// A request got no usable answer.
@@ -27,8 +32,11 @@ pub enum AskError {
     #[error("not runnable ({}): {detail}", why.as_str())]
     NotRunnable { why: NotRunnable, detail: String },
     /// The run may spend no more. The episode is left unfinished.
-    #[error("stopped at --max-{}", .0.as_str())]
+    #[error("stopped at --max-{}", unit(*.0))]
     Capped(LimitKind),
+    /// The endpoint answered nobody for as long as the run waits. The episode is left unfinished.
+    #[error("{}: {error}", downtime(*.seconds))]
+    Down { seconds: u64, error: String },
     /// The run is being stopped. The episode is left unfinished.
     #[error("interrupted")]
     Stopping,
@@ -40,6 +48,27 @@ pub enum AskError {
     NotRecorded { key: Digest, nearest: Option<Box<Nearest>> },
     #[error(transparent)]
     Store(#[from] LogError),
+}
+
+/// What a cap is counted in, by the name of its flag.
+fn unit(cap: LimitKind) -> &'static str {
+    if cap == LimitKind::Time { "minutes" } else { cap.as_str() }
+}
+
+fn downtime(seconds: u64) -> String {
+    match seconds {
+        0 => "it asks for a longer wait than --max-downtime allows".to_owned(),
+        _ => format!("no answer for {seconds} s"),
+    }
+}
+
+impl From<Halt> for AskError {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Cap(which) => Self::Capped(which),
+            Halt::Down { seconds, error } => Self::Down { seconds, error },
+        }
+    }
 }
 
 /// An endpoint error and the attempts that led to it.
@@ -57,6 +86,8 @@ pub struct Answer<T> {
     pub reply: T,
     pub latency_ms: f64,
     pub backoff_ms: f64,
+    /// Waiting for its turn among the requests of the run.
+    pub queue_ms: f64,
     /// HTTP requests made for it, failed ones included.
     pub attempts: u32,
     /// Served from a stored answer.
@@ -69,6 +100,10 @@ pub struct Caps {
     pub max_tokens: Option<u64>,
     /// US dollars; needs a known price.
     pub max_cost: Option<f64>,
+    /// Of this process.
+    pub max_time: Option<Duration>,
+    /// How long the endpoint may be down; [`DEFAULT_DOWNTIME`] if not said.
+    pub max_downtime: Option<Duration>,
 }
 
 /// What a run has spent: the answers in its own store.
@@ -104,6 +139,9 @@ pub struct Gateway {
     caps: Caps,
     price: Option<Price>,
     spent: Mutex<Spent>,
+    /// What was spent before this process, and when it began.
+    begin: (Spent, Instant),
+    scheduler: Arc<Scheduler>,
     in_flight: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
     stop: tokio::sync::watch::Sender<bool>,
 }
@@ -122,7 +160,14 @@ pub struct GatewayParts {
 impl Gateway {
     pub fn new(parts: GatewayParts) -> Self {
         let GatewayParts { transport, store, cassettes, profile, policy, caps, price } = parts;
-        let gateway = Self {
+        let scheduler = Scheduler::new(&Limits {
+            concurrency: profile.concurrency,
+            requests_per_minute: profile.requests_per_minute,
+            tokens_per_minute: profile.tokens_per_minute,
+            max_time: caps.max_time,
+            max_downtime: caps.max_downtime.unwrap_or(DEFAULT_DOWNTIME),
+        });
+        let mut gateway = Self {
             transport,
             store,
             cassettes,
@@ -131,10 +176,14 @@ impl Gateway {
             caps,
             price,
             spent: Mutex::default(),
+            begin: (Spent::default(), Instant::now()),
+            scheduler,
             in_flight: Mutex::default(),
             stop: tokio::sync::watch::Sender::new(false),
         };
-        *gateway.spent.lock().unwrap_or_else(PoisonError::into_inner) = gateway.spent_on(|_| true);
+        gateway.begin.0 = gateway.spent_on(|_| true);
+        *gateway.spent.lock().unwrap_or_else(PoisonError::into_inner) = gateway.begin.0;
+        gateway.halt_at_caps();
         gateway
     }
 
@@ -160,6 +209,45 @@ impl Gateway {
         spent
     }
 
+    /// What there is to tell of the way to the endpoint, once there is something.
+    pub async fn notice(&self) -> Notice {
+        self.scheduler.notice().await
+    }
+
+    /// The same, if there is something by now.
+    pub fn untold(&self) -> Option<Notice> {
+        self.scheduler.untold()
+    }
+
+    /// The most requests that were in flight at once.
+    pub fn most_in_flight(&self) -> usize {
+        self.scheduler.most_in_flight()
+    }
+
+    /// How much is used of everything that is capped.
+    pub fn uses(&self) -> Vec<Use> {
+        let (spent, (before, begin)) = (self.spent(), self.begin);
+        let tokens = self.caps.max_tokens.map(|cap| Use {
+            kind: LimitKind::Tokens,
+            before: before.tokens as f64,
+            used: (spent.tokens - before.tokens) as f64,
+            cap: cap as f64,
+        });
+        let cost = self.caps.max_cost.zip(before.cost).zip(spent.cost).map(|((cap, before), spent)| Use {
+            kind: LimitKind::Cost,
+            before,
+            used: spent - before,
+            cap,
+        });
+        let time = self.caps.max_time.map(|cap| Use {
+            kind: LimitKind::Time,
+            before: 0.0,
+            used: begin.elapsed().as_secs_f64(),
+            cap: cap.as_secs_f64(),
+        });
+        [tokens, cost, time].into_iter().flatten().collect()
+    }
+
     /// Sends nothing more and waits for nothing: episodes under way end unfinished, and what was in flight is possibly
     /// billed.
     pub fn stop(&self) {
@@ -174,7 +262,7 @@ impl Gateway {
         repeat: u32,
     ) -> Result<Answer<ChatReply>, AskError> {
         self.check_limits(request, prompt_tokens)?;
-        let answer = self.ask(Route::Chat, to_value(request), repeat).await?;
+        let answer = self.ask(Route::Chat, to_value(request), repeat, prompt_tokens).await?;
         let reply =
             ChatReply::parse(&answer.reply).map_err(|error| AskError::Endpoint(not_a_reply(&error.to_string())))?;
         Ok(answer.map(reply))
@@ -183,7 +271,9 @@ impl Gateway {
     /// Asks for embeddings, one vector per text.
     pub async fn embed(&self, texts: &[String]) -> Result<Answer<Vec<Vec<f32>>>, AskError> {
         let model = self.profile.embed_model.clone().unwrap_or_else(|| self.profile.model.clone());
-        let answer = self.ask(Route::Embed, to_value(&EmbedRequest { model, input: texts.to_vec() }), 0).await?;
+        let tokens = texts.iter().map(|text| tokens::count(text)).sum();
+        let request = to_value(&EmbedRequest { model, input: texts.to_vec() });
+        let answer = self.ask(Route::Embed, request, 0, tokens).await?;
         let vectors: Option<Vec<Vec<f32>>> = answer.reply["data"]
             .as_array()
             .and_then(|rows| rows.iter().map(|row| serde_json::from_value(row["embedding"].clone()).ok()).collect());
@@ -213,7 +303,8 @@ impl Gateway {
         Ok(())
     }
 
-    async fn ask(&self, route: Route, body: Value, repeat: u32) -> Result<Answer<Value>, AskError> {
+    /// `tokens` is what the request is expected to use.
+    async fn ask(&self, route: Route, body: Value, repeat: u32, tokens: u64) -> Result<Answer<Value>, AskError> {
         let request = Request { route: route.to_string(), endpoint: self.profile.id.clone(), repeat, body };
         let key = request.key();
         if let Some(known) = self.stored(&key, &request).await? {
@@ -227,7 +318,7 @@ impl Gateway {
         let _turn = turn.lock().await;
         let result = match self.stored(&key, &request).await? {
             Some(known) => known,
-            None => self.send(route, &request, &key).await,
+            None => self.send(route, &request, &key, tokens).await,
         };
         self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         result
@@ -251,13 +342,20 @@ impl Gateway {
                 reply: response.body,
                 latency_ms: response.latency_ms,
                 backoff_ms: response.failed.iter().map(|attempt| attempt.wait_ms).sum(),
+                queue_ms: 0.0,
                 attempts: 1 + response.failed.len() as u32,
                 stored: true,
             }),
         }))
     }
 
-    async fn send(&self, route: Route, request: &Request, key: &Digest) -> Result<Answer<Value>, AskError> {
+    async fn send(
+        &self,
+        route: Route,
+        request: &Request,
+        key: &Digest,
+        tokens: u64,
+    ) -> Result<Answer<Value>, AskError> {
         let Some(transport) = &self.transport else {
             let stores = std::iter::once(&self.store).chain(&self.cassettes);
             let nearest = stores.filter_map(|store| store.nearest(request)).min_by_key(|found| found.differences.len());
@@ -267,12 +365,12 @@ impl Gateway {
         if *stop.borrow() {
             return Err(AskError::Stopping);
         }
-        self.check_caps()?;
-        self.store.intend(key, request, now_utc()).await?;
+        let mut turn = Turn::new(&self.scheduler, &self.store, key, request, tokens);
         // The jitter of the waits is drawn from the key, so that no clock or shared state decides anything.
         let seed = key.seed();
         let mut ignore = |_: &Attempt| {};
-        let attempts = with_retries(transport.as_ref(), route, &request.body, &self.policy, seed, &mut ignore);
+        let asked = (route, &request.body);
+        let attempts = with_turns(transport.as_ref(), asked, &self.policy, seed, &mut turn, &mut ignore);
         let outcome = tokio::select! {
             outcome = attempts => outcome,
             _ = stop.wait_for(|stop| *stop) => return Err(AskError::Stopping),
@@ -284,17 +382,26 @@ impl Gateway {
                     Response { body: answered.value, latency_ms: answered.latency_ms, failed, replayed: false };
                 let usage = used(&response.body, || Some(request.body.clone()));
                 self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(&usage, self.price);
+                self.halt_at_caps();
                 self.store.answer(key, response.clone(), now_utc()).await?;
                 Ok(Answer {
                     key: key.clone(),
                     reply: response.body,
                     latency_ms: response.latency_ms,
                     backoff_ms: answered.backoff_ms as f64,
+                    queue_ms: turn.queue_ms(),
                     attempts: 1 + response.failed.len() as u32,
                     stored: false,
                 })
             }
-            Err((error, attempts)) => {
+            Err(GaveUp { why: Why::Closed(closed), attempts }) => {
+                // What failed before is known; nothing is out.
+                if !attempts.is_empty() {
+                    self.store.give_up(key, attempts.iter().map(failed_attempt).collect(), now_utc()).await?;
+                }
+                Err(closed)
+            }
+            Err(GaveUp { why: Why::Error(error), attempts }) => {
                 let count = attempts.len() as u32;
                 if error.kind.is_refusal() {
                     let refusal = Refusal { error: error.clone(), attempts: count };
@@ -307,17 +414,17 @@ impl Gateway {
         }
     }
 
-    fn check_caps(&self) -> Result<(), AskError> {
+    /// Time is the scheduler's own.
+    fn halt_at_caps(&self) {
         let spent = self.spent();
         if self.caps.max_tokens.is_some_and(|max| spent.tokens >= max) {
-            return Err(AskError::Capped(LimitKind::Tokens));
+            self.scheduler.halt(Halt::Cap(LimitKind::Tokens));
         }
         if let (Some(max), Some(cost)) = (self.caps.max_cost, spent.cost)
             && cost >= max
         {
-            return Err(AskError::Capped(LimitKind::Cost));
+            self.scheduler.halt(Halt::Cap(LimitKind::Cost));
         }
-        Ok(())
     }
 }
 
@@ -335,8 +442,8 @@ type Known = Result<Answer<Value>, AskError>;
 
 impl<T> Answer<T> {
     fn map<U>(self, reply: U) -> Answer<U> {
-        let Self { key, latency_ms, backoff_ms, attempts, stored, .. } = self;
-        Answer { key, reply, latency_ms, backoff_ms, attempts, stored }
+        let Self { key, latency_ms, backoff_ms, queue_ms, attempts, stored, .. } = self;
+        Answer { key, reply, latency_ms, backoff_ms, queue_ms, attempts, stored }
     }
 }
 

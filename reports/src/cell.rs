@@ -8,6 +8,7 @@ use harness::metric::score::Score;
 use harness::run::plan::Job;
 
 use crate::Input;
+use crate::sample::Sample;
 
 /// A planned episode and what is known of it.
 pub(crate) struct Cell<'a> {
@@ -79,7 +80,7 @@ pub(crate) fn at_limit(score: &Score) -> bool {
     score.outcome.starts_with("limit(")
 }
 
-/// Cells by size and position of the strategy in the manifest, in plan order.
+/// Cells by size and position of the strategy in the manifest, in plan order. Queries that a capped run did not begin have none.
 pub(crate) fn cells<'a>(input: &Input<'a>) -> BTreeMap<u32, Vec<Vec<Cell<'a>>>> {
     let by_job: HashMap<(&JobKey, &str), &Score> =
         input.scores.iter().map(|score| ((&score.job, score.strategy.as_str()), score)).collect();
@@ -109,7 +110,8 @@ pub(crate) fn cells<'a>(input: &Input<'a>) -> BTreeMap<u32, Vec<Vec<Cell<'a>>>> 
         by_query.copied().unwrap_or_default()
     };
     let mut cells: BTreeMap<u32, Vec<Vec<Cell<'_>>>> = BTreeMap::new();
-    for job in input.plan {
+    let sample = Sample::of(input);
+    for job in input.plan.iter().filter(|job| sample.contains(&job.query)) {
         let Some(index) = strategies.iter().position(|info| info.label == job.strategy) else { continue };
         let score = by_job.get(&(&job.key, job.strategy.as_str())).copied();
         let size = cells.entry(job.size).or_insert_with(|| strategies.iter().map(|_| Vec::new()).collect());

@@ -12,6 +12,7 @@ mod format;
 mod markdown;
 mod notes;
 mod plot;
+mod sample;
 mod settings;
 mod summarise;
 mod summary;

@@ -8,11 +8,15 @@ use harness::tokens::TOKENIZER;
 use crate::Input;
 use crate::compare::ALPHA;
 use crate::format::{grouped, percent, plural, points, short};
-use crate::summary::{Comparison, Row, SizeSummary, TokenSource, Verdict};
+use crate::sample::Sample;
+use crate::summary::{Comparison, Row, SizeSummary, Subset, TokenSource, Verdict};
 use crate::tally::RECALL;
 
 /// Above this share of episodes decided by unjudged calls the labels need work.
 const UNJUDGED_ALLOWED: f64 = 0.02;
+
+/// Unfinished queries that are named; a capped run can leave as many as were in flight.
+const NAMED: usize = 10;
 
 /// The strategy that is handed the labels.
 const ORACLE: &str = "oracle";
@@ -56,7 +60,8 @@ pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
 /// What several sizes say of each other where each asks queries of its own.
 fn other_queries(input: &Input<'_>) -> Option<String> {
     let mut asked: BTreeMap<u32, BTreeSet<&QueryId>> = BTreeMap::new();
-    for job in input.plan {
+    let sample = Sample::of(input);
+    for job in input.plan.iter().filter(|job| sample.contains(&job.query)) {
         asked.entry(job.size).or_default().insert(&job.query);
     }
     let mut sets = asked.values();
@@ -223,8 +228,9 @@ fn differences(rows: &[Row]) -> Option<String> {
 }
 
 /// What a reader must know before any number.
-pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary]) -> Vec<String> {
-    let mut warnings = Vec::new();
+pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary], subset: Option<&Subset>) -> Vec<String> {
+    let how = input.manifest.finish.as_ref().map_or("not finished", |finish| finish.how.as_str());
+    let mut warnings: Vec<String> = subset.map(|subset| part(how, subset)).into_iter().collect();
     let rows = || sizes.iter().flat_map(|size| size.rows.iter().map(move |row| (size.label(), row)));
     for (size, row) in rows().filter(|(_, row)| row.leaks > 0) {
         warnings.push(format!(
@@ -253,15 +259,32 @@ pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary]) -> Vec<String> 
     }
     let (planned, missing) = rows().fold((0, 0), |(p, m), (_, row)| (p + row.planned, m + row.missing));
     if missing > 0 {
-        let how = input.manifest.finish.as_ref().map_or("not finished", |finish| finish.how.as_str());
         warnings.push(format!(
-            "{} of {} {} as the worst value (the run is {how})",
+            "{} of {} {} as the worst value (the run is {how}){}",
             grouped(missing),
             plural(planned, "planned episode", "planned episodes"),
-            if missing == 1 { "is missing and counts" } else { "are missing and count" }
+            if missing == 1 { "is missing and counts" } else { "are missing and count" },
+            subset.map(unfinished).unwrap_or_default()
         ));
     }
     warnings
+}
+
+/// What a run that was stopped is about.
+fn part(how: &str, subset: &Subset) -> String {
+    let Subset { begun, planned, .. } = *subset;
+    let queries = plural(planned, "query", "queries");
+    let rest = plural(planned - begun, "other was not begun and is", "others were not begun and are");
+    format!("{how}: a random subset of {} of {queries}; {rest} in no figure", grouped(begun))
+}
+
+fn unfinished(subset: &Subset) -> String {
+    let named: Vec<&str> = subset.unfinished.iter().take(NAMED).map(String::as_str).collect();
+    let more = match subset.unfinished.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {} more", grouped(more as u64)),
+    };
+    format!(", all of queries that were begun and not finished: {}{more}", named.join(", "))
 }
 
 /// Says who came out best at the largest size, and whether the difference to the reference is shown. The oracle knows the

@@ -5,15 +5,19 @@ use harness::tokens::TOKENIZER;
 use serde::Serialize;
 
 use crate::format::grouped;
-use crate::summary::StrategySettings;
+use crate::summary::{StrategySettings, Subset};
 
 /// Name and value, in the order in which they are printed.
-pub(crate) fn settings(manifest: &Manifest) -> Vec<(&'static str, String)> {
+pub(crate) fn settings(manifest: &Manifest, subset: Option<&Subset>) -> Vec<(&'static str, String)> {
     let (selection, loop_settings) = (&manifest.selection, &manifest.settings);
-    let queries = if selection.sampled {
+    let planned = if selection.sampled {
         format!("{} sampled of {}", grouped(selection.queries as u64), grouped(selection.of as u64))
     } else {
         grouped(selection.queries as u64)
+    };
+    let queries = match subset {
+        Some(subset) => format!("{} of {planned}", grouped(subset.begun)),
+        None => planned,
     };
     let mut settings = vec![
         ("dataset", dataset_name(manifest)),
@@ -68,6 +72,18 @@ pub(crate) fn provenance(manifest: &Manifest) -> Vec<(&'static str, String)> {
         provenance.push(("ended", format!("{}, {}", finish.at, finish.how)));
         provenance.push(("failed attempts", finish.failed_attempts.to_string()));
         provenance.push(("possibly billed requests", finish.possibly_billed.to_string()));
+        if finish.most_in_flight > 0 {
+            provenance.push(("requests in flight at most", finish.most_in_flight.to_string()));
+        }
+    }
+    if let Some(caps) = &manifest.capped {
+        let cap = |value: Option<String>, unit: &str| value.map(|value| format!("{value} {unit}"));
+        let caps = [
+            cap(caps.max_tokens.map(grouped), "tokens"),
+            cap(caps.max_cost.map(|usd| usd.to_string()), "US dollars"),
+            cap(caps.max_minutes.map(|minutes| minutes.to_string()), "minutes"),
+        ];
+        provenance.push(("planned to stop at", caps.into_iter().flatten().collect::<Vec<_>>().join(", ")));
     }
     provenance
 }

@@ -10,6 +10,7 @@ use crate::Input;
 use crate::cell::{Cell, cells};
 use crate::compare::compare;
 use crate::notes::{closing, notes, warnings};
+use crate::sample::Sample;
 use crate::settings;
 use crate::summary::{Row, SizeSummary, Summary};
 use crate::tally::row;
@@ -19,9 +20,10 @@ pub fn summarise(input: &Input<'_>) -> Summary {
     let manifest = input.manifest;
     let sizes: Vec<SizeSummary> = cells(input).iter().map(|(size, cells)| self::size(input, *size, cells)).collect();
     let endpoint = manifest.endpoint.as_ref();
+    let subset = Sample::of(input).subset;
     Summary {
         run: manifest.name.clone(),
-        settings: settings::settings(manifest),
+        settings: settings::settings(manifest, subset.as_ref()),
         provenance: settings::provenance(manifest),
         strategies: settings::strategies(manifest),
         reference: manifest.reference.clone(),
@@ -29,8 +31,9 @@ pub fn summarise(input: &Input<'_>) -> Summary {
         dataset: settings::dataset_name(manifest),
         context_tokens: endpoint.and_then(|endpoint| endpoint.profile.context_tokens),
         estimate_ratio: estimate_ratio(input),
-        warnings: warnings(input, &sizes),
+        warnings: warnings(input, &sizes, subset.as_ref()),
         closing: closing(input, &sizes),
+        subset,
         sizes,
     }
 }

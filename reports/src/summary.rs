@@ -28,6 +28,9 @@ pub struct Summary {
     pub context_tokens: Option<u64>,
     /// Estimated input tokens divided by reported ones, over all episodes whose endpoint reported.
     pub estimate_ratio: Option<f64>,
+    /// Only where a run under a cap did not begin all of its queries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subset: Option<Subset>,
     /// Ascending by size.
     pub sizes: Vec<SizeSummary>,
     pub warnings: Vec<String>,
@@ -45,6 +48,19 @@ pub struct StrategySettings {
     pub params: String,
 }
 
+/// How far a run came that was planned under a cap, query by query in random order.
+///
+/// What was begun is decided by the order of the plan and not by what there is a record of: a query in front of another that was
+/// begun was begun as well, however little came of it. Otherwise queries that take long would drop out at the end of every run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Subset {
+    /// Queries that were begun: a random subset, and all that any figure is about.
+    pub begun: u64,
+    pub planned: u64,
+    /// Begun and not finished; what is missing of them counts as the worst value.
+    pub unfinished: Vec<String>,
+}
+
 /// One size of the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SizeSummary {
@@ -55,9 +71,9 @@ pub struct SizeSummary {
     pub size: u32,
     /// Estimated tokens of all tool definitions, where the manifest knows.
     pub definition_tokens: Option<u64>,
-    /// Planned queries.
+    /// Planned queries; of a capped run those that were begun.
     pub queries: u64,
-    /// Planned queries by kind: the mix behind every pooled figure.
+    /// The same by kind: the mix behind every pooled figure.
     pub mix: BTreeMap<Kind, u64>,
     /// In the order of the manifest.
     pub rows: Vec<Row>,

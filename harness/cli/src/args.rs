@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use datasets::import::Extra;
@@ -128,13 +129,24 @@ pub struct RunArgs {
     /// Send nothing: only stored answers count, the first missing one stops the run
     #[arg(long)]
     pub offline: bool,
+    /// Requests in flight at once, at most; how many really are is found by trying [default: what the profile says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub concurrency: Option<u16>,
     /// Stop cleanly after this many tokens; those of episodes that the stop leaves unfinished count, and requests in flight
-    /// may go above it [default: no cap]
+    /// may go above it. With a cap queries are asked one by one in random order, so that what is done when it stops is a random
+    /// subset of them [default: no cap]
     #[arg(long, value_name = "N")]
     pub max_tokens: Option<u64>,
     /// Stop cleanly after this many US dollars; counted like tokens [default: no cap]
     #[arg(long, value_name = "USD")]
     pub max_cost: Option<f64>,
+    /// Stop cleanly after this many minutes of this process [default: no cap]
+    #[arg(long, value_name = "N", value_parser = minutes)]
+    pub max_minutes: Option<f64>,
+    /// End, resumable, when the endpoint has answered nobody for this time, e.g. `2h`; `0` never waits: what gets no answer fails
+    /// [default: 10m]
+    #[arg(long, value_name = "TIME", value_parser = downtime)]
+    pub max_downtime: Option<Duration>,
     /// Failed episodes that still end with code 0
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub max_failures: usize,
@@ -376,6 +388,19 @@ impl LiveArgs {
         .into_iter()
         .find_map(|(flag, given)| given.then_some(flag))
     }
+}
+
+/// Minutes that a run may take; fractions are fine.
+fn minutes(text: &str) -> Result<f64, String> {
+    let minutes = text.trim().parse::<f64>().ok().filter(|minutes| *minutes > 0.0 && *minutes < 1e6);
+    minutes.ok_or_else(|| "expected a number of minutes above 0".to_owned())
+}
+
+fn downtime(text: &str) -> Result<Duration, String> {
+    if text.trim() == "0" {
+        return Ok(Duration::ZERO);
+    }
+    seconds("--max-downtime", text).map(Duration::from_secs_f64).map_err(|error| error.to_string())
 }
 
 /// Seconds of `10m`, `90s`, `1h`.

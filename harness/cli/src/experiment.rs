@@ -51,6 +51,7 @@ pub struct LoopSection {
     pub wording: Option<Wording>,
     pub max_turns: Option<u32>,
     pub max_episode_tokens: Option<u64>,
+    pub max_episode_minutes: Option<f64>,
     pub temperature: Option<f64>,
 }
 

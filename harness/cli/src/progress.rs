@@ -7,7 +7,8 @@ use harness::episode::{Episode, Outcome};
 use harness::gateway::Spent;
 use harness::metric::score::Score;
 use harness::metric::stats::wilson;
-use harness::text::plural;
+use harness::schedule::Notice;
+use harness::text::{plain, plural};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::print::say;
@@ -62,6 +63,27 @@ impl Progress {
             self.last_line = Some(Instant::now());
             say!("{}/{} {line}", self.bar.position(), self.bar.length().unwrap_or(0));
         }
+    }
+
+    /// One line for what somebody who waits should know.
+    pub fn notice(&self, notice: &Notice) {
+        let line = match notice {
+            Notice::Paused { pause, error } => {
+                format!(
+                    "paused: the endpoint answers nobody ({}); one request asks again in {:.0} s",
+                    plain(error),
+                    pause.as_secs_f64()
+                )
+            }
+            Notice::Resumed { down } => {
+                format!("resumed: the endpoint answers again, after {:.0} s", down.as_secs_f64())
+            }
+            Notice::NoRepetitions { repetitions } => {
+                format!("too much fails: after {repetitions} repetitions failed attempts are not repeated any more")
+            }
+            Notice::InFlight { .. } | Notice::Halted(_) => return,
+        };
+        self.bar.suspend(|| say!("{line}"));
     }
 
     pub fn close(&self) {

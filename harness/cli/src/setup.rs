@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datasets::sample::stratified;
+use datasets::sample::{drawn, stratified};
 use harness::catalogue::{Actor, Subset};
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, Query};
@@ -14,10 +14,10 @@ use harness::episode_loop::{LoopSettings, Mode, Wording};
 use harness::ids::{Digest, QueryId};
 use harness::registry::Registry;
 use harness::run::manifest::{
-    Axis, DatasetInfo, DistractorKind, EndpointInfo, Manifest, OrderInfo, OrderKind, QuerySelection, RUN_VERSION,
-    StrategyInfo, ViewInfo,
+    Axis, DatasetInfo, DistractorKind, EndpointInfo, Manifest, OrderInfo, OrderKind, PlannedCaps, QuerySelection,
+    RUN_VERSION, StrategyInfo, ViewInfo,
 };
-use harness::run::plan::{Estimate, EstimateBasis, Grid, Job, estimate, jobs};
+use harness::run::plan::{Estimate, EstimateBasis, Grid, Job, by_query, estimate, jobs};
 use harness::strategy::Strategy;
 use harness::tokens;
 use harness::usage::{Price, PriceTable};
@@ -107,7 +107,11 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let prompt = Digest::of(settings.wording.text().as_bytes());
     let context = Digest::of_json(&(dataset.digest(), endpoint.as_ref().map(|e| &e.profile), &settings, &prompt));
     let grid = Grid { context, strategies: &metas, sizes: grid_sizes, order: order.clone(), repeats, seed };
-    let jobs = jobs(&grid);
+    let capped = planned_caps(args);
+    let mut jobs = jobs(&grid);
+    if capped.is_some() {
+        jobs = by_query(jobs, &drawn(&queries, seed), seed);
+    }
     if jobs.is_empty() {
         return Err(expected(Exit::Usage, "nothing is planned: no strategy, query or size is left"));
     }
@@ -141,10 +145,18 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         distractors,
         views,
         jobs: jobs.len(),
+        capped,
         probe: None,
         finish: None,
     };
     Ok(Planned { dataset, manifest, jobs, estimates, asked })
+}
+
+/// What the flags tell the run to stop at, if anything.
+fn planned_caps(args: &RunArgs) -> Option<PlannedCaps> {
+    let RunArgs { max_tokens, max_cost, max_minutes, .. } = *args;
+    let caps = PlannedCaps { max_tokens, max_cost, max_minutes };
+    (caps != PlannedCaps::default()).then_some(caps)
 }
 
 /// How distractors are to be drawn, if they can be.
@@ -185,6 +197,8 @@ fn check_numbers(
         format!("orders: expected at most {MOST_REPEATS}")
     } else if !(0.0..=2.0).contains(&settings.temperature) {
         format!("temperature {}: expected 0 to 2", settings.temperature)
+    } else if settings.max_episode_minutes.is_some_and(|minutes| !minutes.is_finite() || minutes <= 0.0) {
+        "max_episode_minutes: expected a number above 0".to_owned()
     } else if args.max_cost.is_some_and(|cost| !cost.is_finite() || cost <= 0.0) {
         "--max-cost: expected a sum above 0".to_owned()
     } else {
@@ -411,6 +425,7 @@ fn loop_settings(args: &RunArgs, experiment: &Experiment, endpoint: Option<&Endp
         },
         max_turns: section.max_turns.unwrap_or(8),
         max_episode_tokens: section.max_episode_tokens,
+        max_episode_minutes: section.max_episode_minutes,
         temperature: section.temperature.unwrap_or(0.0),
         max_output_tokens: endpoint.map_or(512, |endpoint| endpoint.profile.max_output_tokens),
         seed: None,
@@ -611,13 +626,14 @@ pub fn sampling_of(manifest: &Manifest) -> Sampling {
 }
 
 /// On resume: the profile that the flags or the environment name must be the one of the plan, or the answers would not belong
-/// together.
+/// together. Only its pace may be another: it decides no answer.
 pub fn check_endpoint(manifest: &Manifest, profile: Option<&PathBuf>) -> anyhow::Result<()> {
     let (Some(planned), Some(path)) = (&manifest.endpoint, profile) else { return Ok(()) };
     let found = Profile::load(path).or_exit(Exit::Usage)?;
     let word = |value: Value| if value.is_null() { "unknown".to_owned() } else { value.to_string() };
+    let mut planned = planned.profile.clone();
+    planned.at_the_pace_of(&found);
     let differing: Vec<_> = planned
-        .profile
         .differences(&found)
         .into_iter()
         .map(|(key, planned, found)| format!("{key} ({} there, {} here)", word(planned), word(found)))

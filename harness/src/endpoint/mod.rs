@@ -1,5 +1,6 @@
 //! The way to an OpenAI-compatible endpoint, in layers: a [`Transport`] makes one attempt, [`classify`] says what an
-//! answer means, [`with_retries`] repeats and records. Nothing here asks which vendor or model it is talking to.
+//! answer means, [`with_retries`] repeats and records, [`with_turns`] does so in turn with others. Nothing here asks which
+//! vendor or model it is talking to.
 
 mod alias;
 mod classify;
@@ -21,7 +22,7 @@ pub use classify::classify;
 pub use http::http_client;
 pub use openai::{OpenAi, OpenAiConfig, OpenAiError, check_base_url};
 pub use profile::{NameRule, Profile, ProfileError, Protocol};
-pub use retry::{Answered, Attempt, RetryPolicy, with_retries};
+pub use retry::{Answered, Attempt, GaveUp, RetryPolicy, Turnstile, Why, with_retries, with_turns};
 pub use scripted::{Behaviour, Scripted, UnknownBehaviour};
 pub use secret::Secret;
 
@@ -119,7 +120,7 @@ impl ErrorKind {
 
     /// Every other request will fail as well.
     pub fn fatal(self) -> bool {
-        matches!(self, Self::Unauthorized | Self::ModelNotFound | Self::Redirected)
+        matches!(self, Self::Unauthorized | Self::ModelNotFound | Self::Redirected | Self::QuotaExhausted)
     }
 
     /// Asking again would only repeat the answer, and it says something of the request or of the model rather than of the

@@ -56,9 +56,15 @@ pub struct Profile {
     pub max_output_tokens: u32,
     #[serde(default)]
     pub tool_name_rule: NameRule,
-    /// Requests in flight at once.
+    /// Requests in flight at once, at most.
     #[serde(default = "default_concurrency", deserialize_with = "positive")]
     pub concurrency: usize,
+    /// Requests that may be sent per minute; without a limit if absent.
+    #[serde(default, deserialize_with = "some_positive", skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<u64>,
+    /// Tokens, prompts and answers together, that may be used per minute; without a limit if absent.
+    #[serde(default, deserialize_with = "some_positive", skip_serializing_if = "Option::is_none")]
+    pub tokens_per_minute: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embed_model: Option<String>,
 }
@@ -88,6 +94,8 @@ impl Profile {
             max_output_tokens: default_output(),
             tool_name_rule: NameRule::Openai,
             concurrency: default_concurrency(),
+            requests_per_minute: None,
+            tokens_per_minute: None,
             embed_model: None,
         }
     }
@@ -119,6 +127,14 @@ impl Profile {
         let keys: BTreeSet<String> = [&own, &others].into_iter().flat_map(keys).collect();
         let differing = keys.into_iter().filter(|key| own.get(key) != others.get(key));
         differing.map(|key| (key.clone(), own[&key].clone(), others[&key].clone())).collect()
+    }
+
+    /// Takes over how much may be sent at once and per minute: a matter of the server and the account of the day, which decides no
+    /// answer, unlike all else here.
+    pub fn at_the_pace_of(&mut self, other: &Self) {
+        self.concurrency = other.concurrency;
+        self.requests_per_minute = other.requests_per_minute;
+        self.tokens_per_minute = other.tokens_per_minute;
     }
 
     pub fn to_toml(&self) -> String {
@@ -201,6 +217,8 @@ mod tests {
             context_tokens: Some(8_192),
             max_tools: Some(128),
             tool_name_rule: NameRule::Any,
+            requests_per_minute: Some(60),
+            tokens_per_minute: Some(90_000),
             embed_model: Some("e".to_owned()),
             ..hosted
         };
@@ -219,6 +237,16 @@ mod tests {
     }
 
     #[test]
+    fn the_pace_is_all_that_is_taken_over() {
+        let planned = Profile::hosted("https://api.example.com/v1", "m");
+        let today =
+            Profile { concurrency: 9, tokens_per_minute: Some(5), context_tokens: Some(8_192), ..planned.clone() };
+        let mut used = planned.clone();
+        used.at_the_pace_of(&today);
+        assert_eq!(used, Profile { concurrency: 9, tokens_per_minute: Some(5), ..planned });
+    }
+
+    #[test]
     fn mistakes_are_placed_and_named() {
         let message = error("contxt_tokens = 5\n");
         assert!(message.starts_with("p.toml:4:1: unknown field `contxt_tokens`"), "{message}");
@@ -229,6 +257,7 @@ mod tests {
         assert!(!error("zzzzzzzz = 1").contains("did you mean"), "nothing is near");
         assert!(error("concurrency = 0").starts_with("p.toml:4:15: 0 is too small"), "{}", error("concurrency = 0"));
         assert!(error("max_tools = 0").starts_with("p.toml:4:13: 0 is too small"));
+        assert!(error("tokens_per_minute = 0").starts_with("p.toml:4:21: 0 is too small"));
         assert!(error("model = 3").starts_with("p.toml:4:1: duplicate key"), "{}", error("model = 3"));
     }
 

@@ -1,5 +1,6 @@
 //! Repeating failed attempts, in the open: every attempt is handed out and recorded.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
@@ -54,11 +55,57 @@ pub struct Answered {
     pub backoff_ms: u64,
 }
 
-/// Sends `body` until it is answered, the error is final, or the policy is used up. `on_attempt` sees each failure
-/// before the wait that follows it.
-///
-/// The wait is drawn evenly from zero to the current limit, which keeps many callers from coming back at once, or is
-/// what the server asks for if that is longer. Equal seeds give equal waits.
+/// Stands before every attempt of one request and hears how it ended.
+pub trait Turnstile: Send {
+    /// Why no further attempt may be made.
+    type Closed: Send;
+
+    /// Waits until an attempt may be made. None of this time belongs to the endpoint.
+    fn enter(&mut self) -> impl Future<Output = Result<(), Self::Closed>> + Send;
+
+    /// How the attempt ended. Whether it counts: one that failed because nobody is answered says nothing about its request, which
+    /// comes again at once and is let through when the time has come.
+    fn leave(&mut self, result: Result<&Value, &EndpointError>, elapsed: Duration) -> bool;
+
+    /// Whether a failed attempt may be repeated; otherwise why not.
+    fn repeat(&mut self, error: &EndpointError) -> Result<(), String>;
+}
+
+/// Why a request has no answer, and its failed attempts.
+#[derive(Debug)]
+pub struct GaveUp<C> {
+    pub why: Why<C>,
+    pub attempts: Vec<Attempt>,
+}
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub enum Why<C> {
+    Error(EndpointError),
+    /// The turnstile closed.
+    Closed(C),
+}
+
+/// Lets everything through.
+struct Open;
+
+impl Turnstile for Open {
+    type Closed = Infallible;
+
+    async fn enter(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn leave(&mut self, _: Result<&Value, &EndpointError>, _: Duration) -> bool {
+        true
+    }
+
+    fn repeat(&mut self, _: &EndpointError) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// [`with_turns`] for a request that waits for nobody.
 pub async fn with_retries(
     transport: &dyn Transport,
     route: Route,
@@ -67,30 +114,60 @@ pub async fn with_retries(
     seed: u64,
     on_attempt: &mut (dyn FnMut(&Attempt) + Send),
 ) -> Result<Answered, (EndpointError, Vec<Attempt>)> {
+    let answered = with_turns(transport, (route, body), policy, seed, &mut Open, on_attempt).await;
+    answered.map_err(|GaveUp { why, attempts }| match why {
+        Why::Error(error) => (error, attempts),
+        Why::Closed(never) => match never {},
+    })
+}
+
+/// Sends `body` until it is answered, the error is final, the policy is used up, or the turnstile closes. `on_attempt` sees each
+/// failure before the wait that follows it.
+///
+/// The wait is drawn evenly from zero to the current limit, which keeps many callers from coming back at once, or is
+/// what the server asks for if that is longer. Equal seeds give equal waits.
+pub async fn with_turns<T: Turnstile>(
+    transport: &dyn Transport,
+    (route, body): (Route, &Value),
+    policy: &RetryPolicy,
+    seed: u64,
+    turnstile: &mut T,
+    on_attempt: &mut (dyn FnMut(&Attempt) + Send),
+) -> Result<Answered, GaveUp<T::Closed>> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut attempts: Vec<Attempt> = Vec::new();
-    let mut backoff_ms = 0;
+    let (mut counted, mut backoff_ms) = (0, 0);
     loop {
+        if let Err(closed) = turnstile.enter().await {
+            return Err(GaveUp { why: Why::Closed(closed), attempts });
+        }
         let start = Instant::now();
         let answer = transport.post(route, body).await;
-        let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
-        let mut error = match answer.map_err(EndpointError::from).and_then(|response| classify(route, response)) {
+        let elapsed = start.elapsed();
+        let elapsed_ms = elapsed.as_secs_f64() * 1e3;
+        let answer = answer.map_err(EndpointError::from).and_then(|response| classify(route, response));
+        let counts = turnstile.leave(answer.as_ref(), elapsed);
+        let mut error = match answer {
             Ok(value) => return Ok(Answered { value, attempts, latency_ms: elapsed_ms, backoff_ms }),
             Err(error) => error,
         };
-        let done = u32::try_from(attempts.len()).unwrap_or(u32::MAX).saturating_add(1);
-        let mut wait = None;
-        if error.kind.retryable() && done < policy.max_attempts {
-            let limit = policy.base_ms.saturating_mul(1 << (done - 1).min(32)).min(policy.cap_ms);
-            let wait_ms = rng.random_range(0..=limit).max(error.retry_after_ms.unwrap_or(0));
-            let left = policy.budget_ms.saturating_sub(backoff_ms);
-            if wait_ms <= left {
-                wait = Some(wait_ms);
-            } else {
-                let note = format!("gave up: the next wait of {wait_ms} ms exceeds the {left} ms left for waiting");
-                error.message = plain(&format!("{note}; {}", error.message));
+        let wait = match (error.kind.retryable(), counts) {
+            (false, _) => Ok(None),
+            // It costs the endpoint nothing more than somebody else's turn would.
+            (true, false) => Ok(Some(0)),
+            (true, true) => {
+                counted += 1;
+                let draw = |limit: u64| rng.random_range(0..=limit);
+                wait_after(&error, policy, counted, backoff_ms, draw).and_then(|wait| match wait {
+                    Some(_) => turnstile.repeat(&error).map(|()| wait),
+                    None => Ok(None),
+                })
             }
-        }
+        };
+        let wait = wait.unwrap_or_else(|why| {
+            error.message = plain(&format!("gave up: {why}; {}", error.message));
+            None
+        });
         let attempt = Attempt {
             status: error.status,
             kind: error.kind,
@@ -100,10 +177,30 @@ pub async fn with_retries(
         };
         on_attempt(&attempt);
         attempts.push(attempt);
-        let Some(wait_ms) = wait else { return Err((error, attempts)) };
+        let Some(wait_ms) = wait else { return Err(GaveUp { why: Why::Error(error), attempts }) };
         sleep(Duration::from_millis(wait_ms)).await;
         backoff_ms += wait_ms;
     }
+}
+
+/// The wait before the next attempt, in milliseconds; none after the last one, or why the next one is not made.
+fn wait_after(
+    error: &EndpointError,
+    policy: &RetryPolicy,
+    counted: u32,
+    waited_ms: u64,
+    draw: impl FnOnce(u64) -> u64,
+) -> Result<Option<u64>, String> {
+    if counted >= policy.max_attempts {
+        return Ok(None);
+    }
+    let limit = policy.base_ms.saturating_mul(1 << (counted - 1).min(32)).min(policy.cap_ms);
+    let wait_ms = draw(limit).max(error.retry_after_ms.unwrap_or(0));
+    let left = policy.budget_ms.saturating_sub(waited_ms);
+    if wait_ms > left {
+        return Err(format!("the next wait of {wait_ms} ms exceeds the {left} ms left for waiting"));
+    }
+    Ok(Some(wait_ms))
 }
 
 #[cfg(test)]
@@ -195,6 +292,58 @@ mod tests {
         assert!(drawn.iter().all(|&wait| wait <= 150), "{drawn:?}");
         assert!(drawn.iter().any(|&wait| wait > 100), "the limit grows: {drawn:?}");
         assert!(drawn.iter().any(|&wait| wait < 50), "the whole range is used: {drawn:?}");
+    }
+
+    /// Lets so many attempts through.
+    struct Turns {
+        left: u32,
+        counts: bool,
+        repeats: bool,
+    }
+
+    impl Turnstile for Turns {
+        type Closed = &'static str;
+
+        async fn enter(&mut self) -> Result<(), &'static str> {
+            self.left = self.left.checked_sub(1).ok_or("closed")?;
+            Ok(())
+        }
+
+        fn leave(&mut self, _: Result<&Value, &EndpointError>, _: Duration) -> bool {
+            self.counts
+        }
+
+        fn repeat(&mut self, _: &EndpointError) -> Result<(), String> {
+            if self.repeats { Ok(()) } else { Err("enough".to_owned()) }
+        }
+    }
+
+    async fn ask_in_turn(mut turns: Turns, replies: Vec<WireResponse>) -> Result<Answered, GaveUp<&'static str>> {
+        let transport = Scripted::replies(replies);
+        with_turns(&transport, (Route::Chat, &json!({})), &POLICY, 1, &mut turns, &mut |_| ()).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_that_nobody_answered_do_not_count_and_are_recorded() {
+        let mut replies = vec![bad(503, None); 9];
+        replies.push(good());
+        let answered = ask_in_turn(Turns { left: 99, counts: false, repeats: false }, replies).await.unwrap();
+        assert_eq!((answered.attempts.len(), answered.backoff_ms), (9, 0), "whoever lets it through says when");
+        let final_one =
+            ask_in_turn(Turns { left: 99, counts: false, repeats: true }, vec![bad(400, None), good()]).await;
+        assert_eq!(final_one.unwrap_err().attempts.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turnstile_ends_a_request_and_its_repetitions() {
+        let gave_up =
+            ask_in_turn(Turns { left: 2, counts: true, repeats: true }, vec![bad(500, None); 9]).await.unwrap_err();
+        assert!(matches!(gave_up.why, Why::Closed("closed")), "{:?}", gave_up.why);
+        assert_eq!(gave_up.attempts.len(), 2);
+        let gave_up =
+            ask_in_turn(Turns { left: 9, counts: true, repeats: false }, vec![bad(500, None); 9]).await.unwrap_err();
+        let Why::Error(error) = gave_up.why else { panic!("{:?}", gave_up.why) };
+        assert_eq!((error.message.as_str(), gave_up.attempts.len()), ("gave up: enough; no", 1));
     }
 
     #[tokio::test(start_paused = true)]

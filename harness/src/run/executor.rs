@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::sync::OnceCell;
 
+use super::landing::cap_in_sight;
 use super::manifest::OrderInfo;
 use super::plan::{Job, order_seed};
 use crate::arguments::Validators;
@@ -16,8 +17,9 @@ use crate::conversation::Sampling;
 use crate::dataset::{Dataset, Query};
 use crate::episode::Episode;
 use crate::episode_loop::{Cast, LoopSettings, Stage, Unfinished, run_episode};
-use crate::gateway::Gateway;
+use crate::gateway::{AskError, Gateway};
 use crate::ids::{ActorId, Digest};
+use crate::schedule::{Halt, Notice};
 use crate::strategy::{Prepared, Strategy, StrategyError};
 use crate::toolbox::Toolbox;
 
@@ -34,6 +36,8 @@ pub enum RunEvent<'e> {
         job: &'e Job,
         why: &'e Unfinished,
     },
+    /// Something about the way to the endpoint.
+    Endpoint(&'e Notice),
 }
 
 /// What a run works with.
@@ -131,7 +135,7 @@ impl Stages<'_> {
 /// Runs the given jobs, in their order as far as concurrency allows. The observer sees every event, one at a time.
 ///
 /// Ends early at the first job that cannot be finished: a cap, an interruption, an endpoint that serves nobody, a full disk.
-/// Jobs under way are finished first.
+/// Jobs under way are finished first. Where a cap comes near, no further query is begun, so that those that were are finished.
 pub async fn run<E>(
     work: &Work<'_>,
     jobs: &[&Job],
@@ -141,15 +145,38 @@ pub async fn run<E>(
     let stages = Stages { work, validators, cells: std::sync::Mutex::default() };
     let stop = AtomicBool::new(false);
     let halted = || stop.load(Ordering::SeqCst) || work.drain.load(Ordering::SeqCst);
-    let mut results = stream::iter(jobs.iter().take_while(|_| !halted()))
-        .map(|job| {
+    let (started, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let capped = std::sync::OnceLock::new();
+    let fits = |at: usize| {
+        let finished = ended.load(Ordering::SeqCst);
+        let running = started.load(Ordering::SeqCst) - finished;
+        let next = next_query(jobs, at);
+        let cap = next.and_then(|next| cap_in_sight(&work.gateway.uses(), finished, running, next));
+        cap.map(|cap| capped.get_or_init(|| cap)).is_none()
+    };
+    let mut results = stream::iter(jobs.iter().enumerate().take_while(|(at, _)| !halted() && fits(*at)))
+        .map(|(_, job)| {
+            started.fetch_add(1, Ordering::SeqCst);
             let stages = &stages;
             async move { (*job, run_job::<E>(stages, job).await) }
         })
         .buffer_unordered(work.concurrency.max(1));
     let mut first_error = None;
     let mut done = 0;
-    while let Some((job, result)) = results.next().await {
+    loop {
+        let next = tokio::select! {
+            biased;
+            notice = work.gateway.notice() => {
+                if let Err(error) = observe(RunEvent::Endpoint(&notice)) {
+                    stop.store(true, Ordering::SeqCst);
+                    first_error.get_or_insert(RunError::Observer(error));
+                }
+                continue;
+            }
+            next = results.next() => next,
+        };
+        let Some((job, result)) = next else { break };
+        ended.fetch_add(1, Ordering::SeqCst);
         let error = match result {
             Ok(episode) => {
                 done += 1;
@@ -167,7 +194,22 @@ pub async fn run<E>(
         stop.store(true, Ordering::SeqCst);
         first_error.get_or_insert(error);
     }
+    let landed = capped.get().filter(|_| first_error.is_none()).copied();
+    let notices = std::iter::from_fn(|| work.gateway.untold()).chain(landed.map(|cap| Notice::Halted(Halt::Cap(cap))));
+    for notice in notices {
+        observe(RunEvent::Endpoint(&notice)).map_err(RunError::Observer)?;
+    }
+    if let Some(cap) = landed {
+        return Err(RunError::Unfinished(Unfinished::Ask(AskError::Capped(cap))));
+    }
     first_error.map_or(Ok(()), Err)
+}
+
+/// Jobs of the query that begins at this place of the plan, if one does.
+fn next_query(jobs: &[&Job], at: usize) -> Option<usize> {
+    let query = &jobs[at].query;
+    let begins = at == 0 || jobs[at - 1].query != *query;
+    begins.then(|| jobs[at..].iter().take_while(|job| job.query == *query).count())
 }
 
 async fn run_job<E>(stages: &Stages<'_>, job: &Job) -> Result<Episode, RunError<E>> {

@@ -41,6 +41,10 @@ pub struct Manifest {
     pub distractors: DistractorKind,
     pub views: Vec<ViewInfo>,
     pub jobs: usize,
+    /// What the run was planned to stop at. Its jobs then stand query by query in random order, so that whatever is done when it
+    /// stops is a random subset of the queries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capped: Option<PlannedCaps>,
     /// Speed measured to fit a time budget, by two requests outside the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
@@ -73,6 +77,18 @@ pub struct QuerySelection {
     pub of: usize,
     /// A stratified random subset, drawn with the run's seed.
     pub sampled: bool,
+}
+
+/// What a run was planned to stop at, as given when it was planned; a resumed run may have other caps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlannedCaps {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_minutes: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -197,4 +213,7 @@ pub struct Finish {
     /// Requests whose process died before the answer came: possibly billed.
     pub possibly_billed: usize,
     pub failed_attempts: usize,
+    /// The most requests that were in flight at once; 0 = none was, or nobody counted. Answers may depend on it.
+    #[serde(default)]
+    pub most_in_flight: usize,
 }

@@ -2,5 +2,6 @@
 
 pub mod dir;
 pub mod executor;
+pub mod landing;
 pub mod manifest;
 pub mod plan;

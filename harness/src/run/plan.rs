@@ -1,6 +1,6 @@
 //! The grid strategy × size × query × repeat, its keys, and what it would take.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,20 @@ pub fn jobs(grid: &Grid<'_>) -> Vec<Job> {
         }
     }
     blocks.into_values().flatten().collect()
+}
+
+/// The same jobs query by query, for a run that may be stopped: wherever that is, what it has done is every strategy and every
+/// size on the first of `queries`, whose order should be random.
+///
+/// Within a query the order of strategies and sizes is drawn anew, so that the one that is cut off last is not always the same.
+/// Repeats follow each other: they are what a server's prefix cache can still profit from.
+pub fn by_query(mut jobs: Vec<Job>, queries: &[QueryId], seed: u64) -> Vec<Job> {
+    let places: HashMap<&QueryId, usize> = queries.iter().enumerate().map(|(place, query)| (query, place)).collect();
+    jobs.sort_by_cached_key(|job| {
+        let place = places.get(&job.query).copied().unwrap_or(usize::MAX);
+        (place, job.query.clone(), Digest::of_json(&(seed, &job.query, job.size, &job.strategy)), job.repeat)
+    });
+    jobs
 }
 
 /// The permutation a query is assigned to: drawn per query, the same for every strategy and size.
@@ -150,4 +164,42 @@ pub fn estimate(
         estimate.output_tokens = estimate.requests * basis.output_tokens_per_turn;
     }
     estimate
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(query: &str, strategy: &str, size: u32, repeat: u32) -> Job {
+        let key = JobKey::of_json(&(query, strategy, size, repeat));
+        Job { key, strategy: strategy.to_owned(), query: QueryId::new(query), size, order: 0, repeat, seed: 0 }
+    }
+
+    #[test]
+    fn any_beginning_of_a_plan_by_query_is_whole_queries_and_one_more() {
+        let mut jobs = Vec::new();
+        for repeat in 0..2 {
+            for size in [50, 100] {
+                for strategy in ["a", "b"] {
+                    jobs.extend((0..9).map(|query| job(&format!("q{query}"), strategy, size, repeat)));
+                }
+            }
+        }
+        let order: Vec<QueryId> = [4, 7, 0, 1, 8, 2, 6, 3, 5].map(|query| QueryId::new(&format!("q{query}"))).to_vec();
+        let planned = by_query(jobs.clone(), &order, 1);
+        let of_a_query: Vec<_> =
+            planned.chunks(8).map(|jobs| jobs.iter().all(|job| job.query == jobs[0].query)).collect();
+        assert_eq!(of_a_query, [true; 9]);
+        assert_eq!(planned.chunks(8).map(|jobs| jobs[0].query.clone()).collect::<Vec<_>>(), order);
+        assert!(planned.chunks(2).all(|pair| pair[0].strategy == pair[1].strategy && pair[0].size == pair[1].size));
+        let first: std::collections::BTreeSet<_> =
+            planned.chunks(8).map(|jobs| (&jobs[0].strategy, jobs[0].size)).collect();
+        assert!(first.len() > 1, "not always the same comes first");
+        let mut sorted = [jobs, planned.clone()];
+        for plan in &mut sorted {
+            plan.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        assert_eq!(sorted[0], sorted[1], "the same jobs");
+        assert_ne!(by_query(planned.clone(), &order, 2), planned);
+    }
 }

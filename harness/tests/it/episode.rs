@@ -118,6 +118,7 @@ impl Scene {
                 wording: Wording::Plain,
                 max_turns: 4,
                 max_episode_tokens: None,
+                max_episode_minutes: None,
                 temperature: 0.0,
                 max_output_tokens: 64,
                 seed: None,

@@ -7,4 +7,5 @@ mod episode;
 mod foreign;
 mod golden_metrics;
 mod resume;
+mod schedule;
 mod server;

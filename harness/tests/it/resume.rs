@@ -97,6 +97,7 @@ fn settings() -> LoopSettings {
         wording: Wording::Plain,
         max_turns: 4,
         max_episode_tokens: None,
+        max_episode_minutes: None,
         temperature: 0.0,
         max_output_tokens: 64,
         seed: None,
@@ -132,6 +133,7 @@ fn manifest(dataset: &Dataset, strategies: Vec<StrategyInfo>, jobs: usize) -> Ma
         distractors: DistractorKind::Random,
         views: Vec::new(),
         jobs,
+        capped: None,
         probe: None,
         finish: None,
     }
@@ -170,7 +172,7 @@ async fn go_on(dataset: &Dataset, path: &Path) -> u64 {
     let todo: Vec<&Job> = stored.plan.iter().filter(|job| !done.contains(&job.key)).collect();
     let finished = run(&work, &todo, |event| match event {
         RunEvent::Finished { episode, .. } => dir.add(episode),
-        RunEvent::Unfinished { .. } => Ok(()),
+        RunEvent::Unfinished { .. } | RunEvent::Endpoint(_) => Ok(()),
     });
     finished.await.unwrap();
     gateway.spent().requests - before

@@ -2,6 +2,7 @@
 
 use harness::metric::score::{Score, Stage};
 use harness::metric::stats::{LEVEL, wilson};
+use harness::run::manifest::PlannedCaps;
 use harness::run::plan::Job;
 use harness::usage::UsageSource;
 use reports::{Row, Style, Summary, TokenSource, Verdict, markdown, summarise, terminal};
@@ -45,6 +46,54 @@ fn the_denominator_never_shrinks() {
     // Two groups in four queries, none in four: the missing query is a no-tool one and has no group.
     assert_eq!(bridge.waterfall.as_ref().unwrap().groups, n);
     assert_eq!(bridge.exposed.unwrap().of, n);
+}
+
+#[test]
+fn a_capped_run_is_about_the_queries_that_were_begun_and_counts_what_is_missing_of_them() {
+    let mut run = run().only(&["eager", "bm25-llm"], &[150, 500]);
+    let uncapped = summarise(&run.input());
+    run.plan.sort_by(|a, b| a.query.cmp(&b.query));
+    run.manifest.capped = Some(PlannedCaps { max_tokens: Some(5_000), ..PlannedCaps::default() });
+    let whole = summarise(&run.input());
+    assert_eq!((whole.subset, whole.warnings, whole.sizes), (None, uncapped.warnings, uncapped.sizes));
+
+    "capped".clone_into(&mut run.manifest.finish.as_mut().unwrap().how);
+    // Of q10 there is no record and of q11 not all of them; nothing behind it was begun.
+    let last = |score: &Score| score.query.as_str() == "q11" && (score.strategy != "eager" || score.size == 150);
+    run.scores.retain(|score| score.query.as_str() < "q10" || last(score));
+    let summary = summarise(&run.input());
+    let subset = summary.subset.as_ref().unwrap();
+    assert_eq!((subset.begun, subset.planned), (12, u64::from(QUERIES)));
+    assert_eq!(subset.unfinished, ["q10", "q11"]);
+    for (size, strategy, missing) in [(150, "eager", 1), (150, "bm25-llm", 1), (500, "eager", 2), (500, "bm25-llm", 1)]
+    {
+        let row = row(&summary, size, strategy);
+        assert_eq!(
+            (row.planned, row.missing, row.success.unwrap().share.of),
+            (12, missing, 12),
+            "{strategy} at {size}"
+        );
+    }
+    assert_eq!(row(&summary, 500, "bm25-llm").comparison.as_ref().unwrap().pairs, 12);
+    assert_eq!(
+        summary.warnings,
+        [
+            "capped: a random subset of 12 of 48 queries; 36 others were not begun and are in no figure",
+            "5 of 48 planned episodes are missing and count as the worst value (the run is capped), all of queries that were begun \
+             and not finished: q10, q11",
+        ]
+    );
+    let queries = summary.settings.iter().find(|(name, _)| *name == "queries").unwrap();
+    assert_eq!(queries.1, "12 of 48 sampled of 600, valid at every size");
+    assert!(summary.provenance.contains(&("planned to stop at", "5,000 tokens".to_owned())));
+
+    run.manifest.capped = None;
+    let blocks = summarise(&run.input());
+    assert_eq!(
+        (blocks.subset, row(&blocks, 150, "eager").planned),
+        (None, u64::from(QUERIES)),
+        "in blocks it is no subset"
+    );
 }
 
 #[test]

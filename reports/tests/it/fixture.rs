@@ -143,6 +143,7 @@ fn manifest() -> Manifest {
             wording: Wording::Plain,
             max_turns: 8,
             max_episode_tokens: None,
+            max_episode_minutes: None,
             temperature: 0.0,
             max_output_tokens: 512,
             seed: Some(7),
@@ -169,6 +170,7 @@ fn manifest() -> Manifest {
             })
             .collect(),
         jobs: SIZES.len() * 4 * QUERIES as usize,
+        capped: None,
         probe: None,
         finish: Some(Finish {
             at: "2026-01-02T04:05:06Z".to_owned(),
@@ -177,6 +179,7 @@ fn manifest() -> Manifest {
             served_models: vec!["small-model".to_owned()],
             possibly_billed: 0,
             failed_attempts: 2,
+            most_in_flight: 0,
         }),
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use harness::chat::{ChatRequest, Message};
 use harness::clock::Stopwatch;
 use harness::dataset::Dataset;
-use harness::endpoint::{RetryPolicy, Route, classify};
+use harness::endpoint::{Profile, RetryPolicy, Route, classify};
 use harness::episode::Episode;
 use harness::episode_loop::Unfinished;
 use harness::gateway::{AskError, Caps, Gateway, GatewayParts};
@@ -102,6 +103,7 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
         say!("{}: {} of {planned} done{tried_again}", dir.path().display(), grouped(done.len() as u64));
     }
     let mut how = Ending::Complete;
+    let mut most_in_flight = manifest.finish.as_ref().map_or(0, |finish| finish.most_in_flight);
     if !todo.is_empty() {
         let interrupts = Interrupts::listen(resume_with(dir.path()));
         let gateway = gateway(args, &dir, manifest.endpoint.as_ref())?;
@@ -131,6 +133,10 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
                     down.watch(episode)
                 }
                 RunEvent::Unfinished { .. } => Ok(()),
+                RunEvent::Endpoint(notice) => {
+                    progress.notice(notice);
+                    Ok(())
+                }
             }
         };
         let result = tokio::select! {
@@ -138,6 +144,7 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
             never = drop_requests(&interrupts, &gateway) => match never {},
         };
         progress.close();
+        most_in_flight = most_in_flight.max(gateway.most_in_flight());
         how = ending(result, interrupts.run_is_over(), todo.len() - finished)?;
         if let Ending::Capped(why) = &mut how {
             why.push_str(&used(&dir, &gateway)?);
@@ -145,7 +152,7 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
     }
     // Also where nothing was left to do: a process may have died after its last episode and before this line.
     if !todo.is_empty() || manifest.finish.is_none() {
-        manifest.finish = Some(finish(&how, &dir)?);
+        manifest.finish = Some(finish(&how, &dir, most_in_flight)?);
         dir.update(&manifest).or_exit(Exit::Usage)?;
     }
     let path = dir.path().to_owned();
@@ -186,8 +193,8 @@ fn conclude(how: &Ending, path: &Path, failures: usize, allowed: usize) -> Exit 
     match how {
         Ending::Capped(why) => {
             say!(
-                "toolgauge: {why}; missing episodes count as failures in the table. A resumed run has no cap unless it is \
-                 given one, a higher one than before; {resume}"
+                "toolgauge: {why}; episodes that are missing from queries in the table count as failures. A resumed run has no cap \
+                 unless it is given one, a higher one than before; {resume}"
             );
             Exit::Capped
         }
@@ -247,6 +254,9 @@ fn ending(result: Result<(), RunError<Halt>>, drained: bool, left: usize) -> any
         Err(RunError::Unfinished(Unfinished::Ask(AskError::Endpoint(failure)))) => {
             Ok(Ending::Endpoint(failure.to_string()))
         }
+        Err(RunError::Unfinished(Unfinished::Ask(error @ AskError::Down { .. }))) => {
+            Ok(Ending::Endpoint(format!("{error}; what has no answer is unfinished and has not failed")))
+        }
         Err(RunError::Observer(Halt::Down(why))) => Ok(Ending::Endpoint(why)),
         Err(RunError::Unfinished(Unfinished::Ask(AskError::Store(error)))) => Err(expected(Exit::Usage, error)),
         Err(RunError::Observer(Halt::Write(error))) => Err(expected(Exit::Usage, error)),
@@ -258,7 +268,7 @@ fn ending(result: Result<(), RunError<Halt>>, drained: bool, left: usize) -> any
     }
 }
 
-fn finish(how: &Ending, dir: &RunDir) -> anyhow::Result<Finish> {
+fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize) -> anyhow::Result<Finish> {
     let stored = StoredRun::read(dir.path()).or_exit(Exit::Usage)?;
     let store = dir.responses().or_exit(Exit::Usage)?;
     let failures = stored.episodes.iter().any(|episode| episode.outcome.is_infra_failure());
@@ -281,6 +291,7 @@ fn finish(how: &Ending, dir: &RunDir) -> anyhow::Result<Finish> {
         served_models: served.into_iter().collect(),
         possibly_billed: store.possibly_billed(),
         failed_attempts: store.failed_attempts(),
+        most_in_flight,
     })
 }
 
@@ -312,7 +323,12 @@ impl Downtime {
 }
 
 fn gateway(args: &RunArgs, dir: &RunDir, endpoint: Option<&EndpointInfo>) -> anyhow::Result<Gateway> {
-    let profile = endpoint.map_or_else(|| harness::endpoint::Profile::hosted("none", "none"), |e| e.profile.clone());
+    let mut profile = endpoint.map_or_else(|| Profile::hosted("none", "none"), |e| e.profile.clone());
+    // Where a plan is resumed the profile of today may name another pace, and nothing else (`check_endpoint`).
+    if let Some(path) = args.profile.as_ref().filter(|_| endpoint.is_some()) {
+        profile.at_the_pace_of(&Profile::load(path).or_exit(Exit::Usage)?);
+    }
+    profile.concurrency = args.concurrency.map_or(profile.concurrency, usize::from);
     let price = endpoint.and_then(|endpoint| endpoint.price);
     if args.max_cost.is_some() && price.is_none() {
         let message =
@@ -331,7 +347,12 @@ fn gateway(args: &RunArgs, dir: &RunDir, endpoint: Option<&EndpointInfo>) -> any
         cassettes,
         profile,
         policy: RetryPolicy::default(),
-        caps: Caps { max_tokens: args.max_tokens, max_cost: args.max_cost },
+        caps: Caps {
+            max_tokens: args.max_tokens,
+            max_cost: args.max_cost,
+            max_time: args.max_minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes)),
+            max_downtime: args.max_downtime,
+        },
         price,
     }))
 }

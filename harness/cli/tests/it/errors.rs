@@ -77,6 +77,10 @@ fn a_run_goes_on_only_with_the_profile_it_was_planned_with() {
                   protocol (\"native\" there, \"text\" here); start a new run";
     assert!(err.contains("other.toml: is not the profile") && err.contains(differ), "{err}");
     run_ok(dir.path(), &["run", "--resume", "a", "--profile", "profile.toml"]);
+    // How much may be sent at once decides no answer.
+    fs::write(dir.path().join("faster.toml"), format!("{profile}concurrency = 9\nrequests_per_minute = 600\n"))
+        .unwrap();
+    run_ok(dir.path(), &["run", "--resume", "a", "--profile", "faster.toml"]);
 }
 
 #[test]
@@ -323,7 +327,13 @@ fn numbers_that_plan_nothing_or_fit_no_file_are_refused_first() {
     let atlas = atlas().display().to_string();
     fs::write(dir.path().join("nan.toml"), format!("dataset = {atlas:?}\n[loop]\ntemperature = nan\n")).unwrap();
     fs::write(dir.path().join("turns.toml"), format!("dataset = {atlas:?}\n[loop]\nmax_turns = 0\n")).unwrap();
-    let cases: [(&[&str], &str); 9] = [
+    fs::write(dir.path().join("time.toml"), format!("dataset = {atlas:?}\n[loop]\nmax_episode_minutes = 0\n")).unwrap();
+    let cases: [(&[&str], &str); 14] = [
+        (&["-s", "bm25", "--max-minutes", "0"], "expected a number of minutes above 0"),
+        (&["-s", "bm25", "--max-minutes", "inf"], "expected a number of minutes above 0"),
+        (&["-s", "bm25", "--max-downtime", "soon"], "expected a time such as 90s, 10m or 1h"),
+        (&["-s", "bm25", "--concurrency", "0"], "--concurrency"),
+        (&["-c", "time.toml", "-s", "bm25"], "max_episode_minutes: expected a number above 0"),
         (&["-s", "bm25", "--sample", "0"], "--sample is 0"),
         (&["-s", "bm25", "--repeats", "0"], "repeats is 0"),
         (&["-s", "bm25", "--repeats", "100000000"], "at most 1000"),

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use harness::run::dir::StoredRun;
@@ -93,15 +95,26 @@ fn caps_stop_cleanly_and_resume_finishes() {
     assert_eq!(code, 8, "{err}");
     assert!(err.contains("stopped at --max-tokens") && err.contains("toolgauge run --resume a"), "{err}");
     assert!(err.contains(&tokens_used(&dir.path().join("a")).0), "{err}");
-    assert!(out.contains("missing"), "missing episodes are counted in the open: {out}");
+    assert!(out.contains("! capped: a random subset of"), "what is left out is said in the open: {out}");
     run_ok(dir.path(), &["run", "--resume", "a"]);
+    // The same jobs as without a cap, in another order.
     run_ok(dir.path(), &scripted(&atlas, "b"));
-    assert_eq!(episodes(&dir.path().join("a")), episodes(&dir.path().join("b")));
+    let by_job = |run: &str| {
+        let mut episodes = episodes(&dir.path().join(run));
+        episodes.sort_by(|a, b| a.job.cmp(&b.job));
+        episodes
+    };
+    assert_eq!(by_job("a"), by_job("b"));
+    let mut more = scripted(&atlas, "c");
+    more.extend(["--max-tokens", "1000000"]);
+    let all = run_ok(dir.path(), &more);
+    assert_eq!(episodes(&dir.path().join("c")), episodes(&dir.path().join("a")));
+    assert!(!all.contains("subset of") && !all.contains("missing episodes"), "a cap that was not reached: {all}");
     // One answer reaches this cap, so the episode that it belongs to stays unfinished.
-    let mut args = scripted(&atlas, "c");
+    let mut args = scripted(&atlas, "d");
     args.extend(["--max-tokens", "1"]);
     let (code, _, err) = run(dir.path(), &args);
-    let (used, cut_off) = tokens_used(&dir.path().join("c"));
+    let (used, cut_off) = tokens_used(&dir.path().join("d"));
     assert!(code == 8 && cut_off > 0 && err.contains(&used), "{err}");
 }
 
@@ -118,6 +131,106 @@ fn tokens_used(run: &Path) -> (String, u64) {
     }
     let [all, unfinished] = [all, cut_off].map(harness::text::grouped);
     (format!(": {all} tokens used, of which {unfinished} in episodes that did not finish"), cut_off)
+}
+
+/// The summary of a run.
+fn summary(dir: &Path, run: &str) -> serde_json::Value {
+    serde_json::from_str(&run_ok(dir, &["report", run, "--format", "json"])).unwrap()
+}
+
+#[test]
+fn a_capped_run_is_the_sample_of_as_many_queries() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let args = ["run", "-d", &atlas, "-s", "bm25,bm25-llm:k=2,skill-pick:max_skills=1", "-n", "50,100", "--endpoint"];
+    let args = [&args[..], &["scripted:lexical"]].concat();
+    let (code, _, err) = run(dir.path(), &[&args[..], &["--out", "a", "--max-tokens", "300000"]].concat());
+    assert_eq!(code, 8, "{err}");
+    let capped = summary(dir.path(), "a");
+    let begun = capped["subset"]["begun"].as_u64().unwrap();
+    assert!((2..70).contains(&begun), "{begun}");
+    assert_eq!(capped["subset"]["planned"], 72);
+    // All strategies and sizes are about the same queries.
+    let planned = |summary: &serde_json::Value| -> Vec<u64> {
+        let sizes = summary["sizes"].as_array().unwrap().iter();
+        sizes.flat_map(|size| size["rows"].as_array().unwrap()).map(|row| row["planned"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(planned(&capped), [begun; 6]);
+    // They are those that `--sample` draws, and finished they give the same figures.
+    run_ok(dir.path(), &[&args[..], &["--out", "b", "--sample", &begun.to_string()]].concat());
+    let asked = |run: &str| -> BTreeSet<String> {
+        episodes(&dir.path().join(run)).iter().map(|episode| episode.query.to_string()).collect()
+    };
+    assert_eq!(asked("a"), asked("b"));
+    let whole = summary(dir.path(), "b");
+    assert_eq!(planned(&whole), [begun; 6]);
+    let shares = |summary: &serde_json::Value| -> Vec<serde_json::Value> {
+        let sizes = summary["sizes"].as_array().unwrap().iter();
+        sizes.flat_map(|size| size["rows"].as_array().unwrap()).map(|row| row["success"]["share"].clone()).collect()
+    };
+    if capped["subset"]["unfinished"].as_array().unwrap().is_empty() {
+        assert_eq!(shares(&capped), shares(&whole));
+    }
+}
+
+#[test]
+fn minutes_stop_cleanly_and_resume_finishes() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(|body, _| Answer::json(200, &model(body)).after(Duration::from_millis(100)));
+    let ask = |extra: &[&str]| {
+        let mut command = toolgauge(dir.path());
+        command.env("OPENAI_BASE_URL", &server.base_url).env("TOOLGAUGE_MODEL", "m").arg("run");
+        outcome(&command.args(extra).output().unwrap())
+    };
+    let atlas = atlas().display().to_string();
+    let args =
+        ["-d", &atlas, "-s", "bm25-llm,oracle", "-n", "50", "--sample", "40", "--out", "a", "--max-minutes", "0.03"];
+    let (code, out, err) = ask(&args);
+    assert_eq!(code, 8, "{err}");
+    assert!(err.contains("stopped at --max-minutes"), "{err}");
+    assert!(out.contains("! capped: a random subset of") && out.contains(" of 40 queries"), "{out}");
+    let store = harness::store::responses::ResponseStore::read(&dir.path().join("a/responses.jsonl")).unwrap();
+    assert_eq!(store.possibly_billed(), 0, "what was out was waited for");
+    let (code, out, err) = ask(&["--resume", "a", "--concurrency", "16"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(!out.contains("a random subset of") && episodes(&dir.path().join("a")).len() == 80, "{out}");
+    let most = StoredRun::read(&dir.path().join("a")).unwrap().manifest.finish.unwrap().most_in_flight;
+    assert!((5..=16).contains(&most), "{most}");
+}
+
+#[test]
+fn an_outage_is_waited_for_or_ends_the_run_and_nothing_fails_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (asked, down) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(usize::MAX)));
+    let (count, until) = (asked.clone(), down.clone());
+    let server = Server::start(move |body, _| {
+        let n = count.fetch_add(1, Ordering::SeqCst);
+        if n >= 10 && n < until.load(Ordering::SeqCst) {
+            return Answer::json(500, &serde_json::json!({"error": {"message": "out of order"}}));
+        }
+        Answer::json(200, &model(body))
+    });
+    let ask = |extra: &[&str]| {
+        let mut command = toolgauge(dir.path());
+        command.env("OPENAI_BASE_URL", &server.base_url).env("TOOLGAUGE_MODEL", "m").arg("run");
+        outcome(&command.args(extra).output().unwrap())
+    };
+    let atlas = atlas().display().to_string();
+    let args = ["-d", &atlas, "-s", "bm25-llm", "-n", "50", "--sample", "30", "--out", "a", "--max-downtime", "1s"];
+    let (code, _, err) = ask(&args);
+    assert_eq!(code, 4, "{err}");
+    assert!(err.contains("paused: the endpoint answers nobody (server (status 500): out of order)"), "{err}");
+    assert!(err.contains("no answer for 1 s") && err.contains("toolgauge run --resume a"), "{err}");
+    assert!(asked.load(Ordering::SeqCst) < 40, "an endpoint that is down is left alone");
+    let failed = || episodes(&dir.path().join("a")).iter().filter(|episode| episode.outcome.is_infra_failure()).count();
+    assert_eq!(failed(), 0, "unfinished is not failed");
+    // Another process, whose endpoint answers at first and then comes back after a while.
+    asked.store(0, Ordering::SeqCst);
+    down.store(14, Ordering::SeqCst);
+    let (code, _, err) = ask(&["--resume", "a"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("resumed: the endpoint answers again"), "{err}");
+    assert_eq!((failed(), episodes(&dir.path().join("a")).len()), (0, 30));
 }
 
 #[test]
