@@ -104,7 +104,7 @@ impl<'e> EpisodeCx<'e> {
             self.count_leaks_in_tool(function);
         }
         let protocol = self.gateway.profile().protocol;
-        let request = inner_request(protocol, self.sampling, messages, ask);
+        let request = inner_request(self.gateway.profile(), self.sampling, messages, ask);
         let definitions_tokens = request.tools.iter().map(tokens::count_json).sum();
         let conversation_tokens = request.messages.iter().map(tokens::count_json).sum();
         let split = Split { definitions_tokens, results_tokens: 0, conversation_tokens };

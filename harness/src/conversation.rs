@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::arguments;
 use crate::chat::{ChatReply, ChatRequest, Message, ToolDef};
-use crate::endpoint::Protocol;
+use crate::endpoint::{Profile, Protocol};
 use crate::handle::Ask;
 
 /// The name that means "no tool" in a choice.
@@ -134,13 +134,14 @@ impl Conversation {
 }
 
 /// The request of an inner generation.
-pub fn inner_request(protocol: Protocol, sampling: &Sampling, messages: &[Message], ask: &Ask) -> ChatRequest {
+pub fn inner_request(profile: &Profile, sampling: &Sampling, messages: &[Message], ask: &Ask) -> ChatRequest {
+    let protocol = profile.protocol;
     let mut request = base_request(sampling);
     request.messages = messages.to_vec();
     if let Ask::Function { function } = ask {
         match protocol {
             Protocol::Native => {
-                request.tools = vec![Arc::new(function.clone())];
+                request.tools = vec![Arc::new(profile.fit_tool(function.clone()))];
                 request.tool_choice = Some(json!("auto"));
             }
             Protocol::JsonSchema => request.response_format = Some(json_format(&function.name, &function.parameters)),

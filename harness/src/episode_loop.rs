@@ -241,6 +241,7 @@ async fn converse(
     define(stage, cx, &mut talk, &core)?;
     for tool in offer.own {
         cx.count_leaks_in_tool(&tool);
+        let tool = stage.gateway.profile().fit_tool(tool);
         let tokens = tokens::count_json(&tool);
         talk.define(tool, tokens);
     }

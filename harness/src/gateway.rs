@@ -1,5 +1,7 @@
 //! The one way to an endpoint: store first, then limits, then a turn for each attempt; every step recorded.
 
+mod bisect;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +24,8 @@ use crate::store::responses::{FailedAttempt, Refusal, Request, Response, Respons
 use crate::tokens;
 use crate::turn::Turn;
 use crate::usage::{Price, Usage};
+
+pub use bisect::{is_probe, refused_schemas};
 
 /// A request got no usable answer.
 #[derive(Debug, thiserror::Error)]
@@ -143,6 +147,7 @@ pub struct Gateway {
     begin: (Spent, Instant),
     scheduler: Arc<Scheduler>,
     in_flight: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
+    bisected: tokio::sync::Mutex<bisect::Bisected>,
     stop: tokio::sync::watch::Sender<bool>,
 }
 
@@ -167,6 +172,7 @@ impl Gateway {
             max_time: caps.max_time,
             max_downtime: caps.max_downtime.unwrap_or(DEFAULT_DOWNTIME),
         });
+        let bisected = tokio::sync::Mutex::new(bisect::Bisected::of(&store));
         let mut gateway = Self {
             transport,
             store,
@@ -179,6 +185,7 @@ impl Gateway {
             begin: (Spent::default(), Instant::now()),
             scheduler,
             in_flight: Mutex::default(),
+            bisected,
             stop: tokio::sync::watch::Sender::new(false),
         };
         gateway.begin.0 = gateway.spent_on(|_| true);
@@ -254,7 +261,8 @@ impl Gateway {
         self.stop.send_replace(true);
     }
 
-    /// Asks for a chat completion. `prompt_tokens` is the caller's estimate of the prompt.
+    /// Asks for a chat completion. `prompt_tokens` is the caller's estimate of the prompt. Where a schema is refused, whose it
+    /// is gets found out on the way.
     pub async fn chat(
         &self,
         request: &ChatRequest,
@@ -262,7 +270,14 @@ impl Gateway {
         repeat: u32,
     ) -> Result<Answer<ChatReply>, AskError> {
         self.check_limits(request, prompt_tokens)?;
-        let answer = self.ask(Route::Chat, to_value(request), repeat, prompt_tokens).await?;
+        let asked = self.request(Route::Chat, to_value(request), repeat);
+        let answer = match self.ask(Route::Chat, asked, prompt_tokens).await {
+            Err(AskError::Endpoint(failure)) => {
+                self.blame(request, &failure.error).await?;
+                return Err(AskError::Endpoint(failure));
+            }
+            answer => answer?,
+        };
         let reply =
             ChatReply::parse(&answer.reply).map_err(|error| AskError::Endpoint(not_a_reply(&error.to_string())))?;
         Ok(answer.map(reply))
@@ -272,8 +287,8 @@ impl Gateway {
     pub async fn embed(&self, texts: &[String]) -> Result<Answer<Vec<Vec<f32>>>, AskError> {
         let model = self.profile.embed_model.clone().unwrap_or_else(|| self.profile.model.clone());
         let tokens = texts.iter().map(|text| tokens::count(text)).sum();
-        let request = to_value(&EmbedRequest { model, input: texts.to_vec() });
-        let answer = self.ask(Route::Embed, request, 0, tokens).await?;
+        let body = to_value(&EmbedRequest { model, input: texts.to_vec() });
+        let answer = self.ask(Route::Embed, self.request(Route::Embed, body, 0), tokens).await?;
         let vectors: Option<Vec<Vec<f32>>> = answer.reply["data"]
             .as_array()
             .and_then(|rows| rows.iter().map(|row| serde_json::from_value(row["embedding"].clone()).ok()).collect());
@@ -303,9 +318,12 @@ impl Gateway {
         Ok(())
     }
 
+    fn request(&self, route: Route, body: Value, repeat: u32) -> Request {
+        Request { route: route.to_string(), endpoint: self.profile.id.clone(), repeat, body }
+    }
+
     /// `tokens` is what the request is expected to use.
-    async fn ask(&self, route: Route, body: Value, repeat: u32, tokens: u64) -> Result<Answer<Value>, AskError> {
-        let request = Request { route: route.to_string(), endpoint: self.profile.id.clone(), repeat, body };
+    async fn ask(&self, route: Route, request: Request, tokens: u64) -> Result<Answer<Value>, AskError> {
         let key = request.key();
         if let Some(known) = self.stored(&key, &request).await? {
             return known;

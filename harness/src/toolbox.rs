@@ -3,10 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use crate::catalogue::{Actor, Catalogue, View};
+use crate::catalogue::{Actor, Catalogue, Tool, View};
 use crate::chat::ToolDef;
-use crate::endpoint::Aliases;
-use crate::endpoint::NameRule;
+use crate::endpoint::{Aliases, Profile};
 use crate::ids::ToolId;
 use crate::text::{Names, mentions};
 use crate::tokens;
@@ -16,6 +15,7 @@ use crate::tokens;
 pub struct Toolbox {
     pub view: Arc<View>,
     aliases: Aliases,
+    profile: Profile,
     definitions: HashMap<ToolId, OnceLock<(Arc<ToolDef>, u64)>>,
     hidden_names: Names,
     ungranted_names: BTreeSet<String>,
@@ -23,13 +23,13 @@ pub struct Toolbox {
 
 impl Toolbox {
     /// `reserved` are wire names taken by the strategy's own tools.
-    pub fn new(catalogue: &Catalogue, actor: &Actor, view: Arc<View>, rule: NameRule, reserved: &[&str]) -> Self {
-        let aliases = Aliases::new(view.tools().iter().map(|tool| &tool.id), rule, reserved);
+    pub fn new(catalogue: &Catalogue, actor: &Actor, view: Arc<View>, profile: &Profile, reserved: &[&str]) -> Self {
+        let aliases = Aliases::new(view.tools().iter().map(|tool| &tool.id), profile.tool_name_rule, reserved);
         let definitions = view.tools().iter().map(|tool| (tool.id.clone(), OnceLock::new())).collect();
         let hidden_names = hidden_names(catalogue, &view);
         let ungranted = catalogue.tools.iter().filter(|tool| !actor.may_call(tool));
         let ungranted_names = ungranted.map(|tool| tool.name().to_owned()).collect();
-        Self { view, aliases, definitions, hidden_names, ungranted_names }
+        Self { view, aliases, profile: profile.clone(), definitions, hidden_names, ungranted_names }
     }
 
     /// Some tool of the catalogue has this name and the actor may not call it. A tool that the catalogue's size leaves out is
@@ -48,16 +48,12 @@ impl Toolbox {
         self.aliases.tool(wire_name)
     }
 
-    /// Definition and its estimated tokens; `None` outside the view.
+    /// Definition as it is sent and its estimated tokens; `None` outside the view.
     pub fn definition(&self, tool: &ToolId) -> Option<&(Arc<ToolDef>, u64)> {
         let cell = self.definitions.get(tool)?;
         let tool = self.view.get(tool)?;
         Some(cell.get_or_init(|| {
-            let definition = ToolDef {
-                name: self.wire_name(&tool.id).to_owned(),
-                description: tool.description.clone(),
-                parameters: tool.input_schema.clone(),
-            };
+            let definition = definition(tool, self.wire_name(&tool.id), &self.profile);
             let tokens = tokens::count_json(&definition);
             (Arc::new(definition), tokens)
         }))
@@ -66,6 +62,15 @@ impl Toolbox {
     /// How many names of tools outside the view occur in words of the strategy and not in the person's own.
     pub fn leaks_in(&self, text: &str, query: &str) -> usize {
         self.hidden_names.found_in(text).into_iter().filter(|name| !mentions(query, name)).count()
+    }
+}
+
+/// The definition of a tool as an endpoint is sent it. Whoever checks arguments goes by the tool's own schema.
+pub fn definition(tool: &Tool, wire_name: &str, profile: &Profile) -> ToolDef {
+    ToolDef {
+        name: wire_name.to_owned(),
+        description: tool.description.clone(),
+        parameters: profile.fit(&tool.input_schema).0,
     }
 }
 

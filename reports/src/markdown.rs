@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::escape::markdown as escaped;
 use crate::format::plural;
 use crate::plot::Plot;
+use crate::settings::rewritten;
 use crate::summary::Summary;
 use crate::tables::{Table, by_cost, detail_tables, main_tables, mix};
 
@@ -49,7 +50,36 @@ pub fn markdown(summary: &Summary) -> String {
         let (label, kind, params) = (escaped(&strategy.label), escaped(&strategy.kind), escaped(&strategy.params));
         let _ = writeln!(out, "| {label} | {kind} | {} | {params} |", strategy.version);
     }
+    rewrites(&mut out, summary);
     out
+}
+
+/// Changes of schemas that the page lists; `summary.json` has all of them.
+const MOST_REWRITES: usize = 200;
+
+fn rewrites(out: &mut String, summary: &Summary) {
+    let Some(done) = &summary.rewrites else { return };
+    let _ = write!(
+        out,
+        "\n## Schemas rewritten for this endpoint\n\n{}. Arguments were checked against the schemas as the servers wrote them.\n",
+        escaped(&sentence(&rewritten(done)))
+    );
+    let all: Vec<_> =
+        done.tools.iter().flat_map(|tool| tool.rewrites.iter().map(move |one| (&tool.tool, one))).collect();
+    if all.is_empty() {
+        return;
+    }
+    out.push_str("\n| tool | place | rule | before | after |\n| :-- | :-- | :-- | :-- | :-- |\n");
+    for (tool, rewrite) in all.iter().take(MOST_REWRITES) {
+        let tool = tool.to_string();
+        let cells: [&str; 5] = [&tool, &rewrite.pointer, rewrite.rule.as_str(), &rewrite.before, &rewrite.after];
+        let cells = cells.map(|cell| if cell.is_empty() { "–".to_owned() } else { escaped(cell) });
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    if all.len() > MOST_REWRITES {
+        let more = plural((all.len() - MOST_REWRITES) as u64, "more is", "more are");
+        let _ = writeln!(out, "\n{more} in summary.json.");
+    }
 }
 
 fn sentence(text: &str) -> String {

@@ -257,6 +257,7 @@ pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary], subset: Option<
             ));
         }
     }
+    warnings.extend(refused_schemas(input));
     let (planned, missing) = rows().fold((0, 0), |(p, m), (_, row)| (p + row.planned, m + row.missing));
     if missing > 0 {
         warnings.push(format!(
@@ -285,6 +286,47 @@ fn unfinished(subset: &Subset) -> String {
         more => format!(" and {} more", grouped(more as u64)),
     };
     format!(", all of queries that were begun and not finished: {}{more}", named.join(", "))
+}
+
+/// Tools that a warning about refused schemas names.
+const MOST_NAMED: usize = 5;
+
+/// Whose schema the endpoint refused, and what can be done about it.
+fn refused_schemas(input: &Input<'_>) -> Vec<String> {
+    let Some(found) = input.manifest.finish.as_ref().and_then(|finish| finish.schemas.as_ref()) else {
+        return Vec::new();
+    };
+    let mut warnings = Vec::new();
+    if !found.refused.is_empty() {
+        let size = input.manifest.views.iter().map(|view| input.manifest.axis.tools(view.size)).max().unwrap_or(0);
+        let named = found.refused.iter().take(MOST_NAMED);
+        let named: Vec<String> = named.map(|tool| format!("{} (its words: {})", tool.tool, tool.words)).collect();
+        let more = found.refused.len().saturating_sub(MOST_NAMED);
+        let more = if more > 0 { format!(" and {} more", grouped(more as u64)) } else { String::new() };
+        let mut advice: Vec<&str> = found.refused.iter().flat_map(|tool| &tool.advice).map(String::as_str).collect();
+        advice.sort_unstable();
+        advice.dedup();
+        let advice = match advice.as_slice() {
+            [] => "leave what is refused out; no rule of `[schema]` changes it".to_owned(),
+            lines => {
+                format!("set `{}` under `[schema]` in profile.toml, or leave what is refused out", lines.join("` or `"))
+            }
+        };
+        warnings.push(format!(
+            "the endpoint refuses the schema of {} of {}: {}{more}; next step: {advice}",
+            grouped(found.refused.len() as u64),
+            plural(u64::from(size), "tool", "tools"),
+            named.join(", ")
+        ));
+    }
+    if found.unexplained {
+        warnings.push(format!(
+            "the endpoint refused a schema, and no tool was found that it refuses by itself; {} went into looking: either all \
+             the tools together are too much, or `max_schema_probes` of profile.toml was too few",
+            plural(found.probes as u64, "request", "requests")
+        ));
+    }
+    warnings
 }
 
 /// Says who came out best at the largest size, and whether the difference to the reference is shown. The oracle knows the

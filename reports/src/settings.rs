@@ -1,10 +1,12 @@
 //! What a reader needs to judge or repeat a run, from its manifest.
 
-use harness::run::manifest::{Axis, DistractorKind, Manifest, OrderKind};
+use std::collections::BTreeMap;
+
+use harness::run::manifest::{Axis, DistractorKind, Manifest, OrderKind, SchemaRewrites};
 use harness::tokens::TOKENIZER;
 use serde::Serialize;
 
-use crate::format::grouped;
+use crate::format::{grouped, plural};
 use crate::summary::{StrategySettings, Subset};
 
 /// Name and value, in the order in which they are printed.
@@ -32,6 +34,8 @@ pub(crate) fn settings(manifest: &Manifest, subset: Option<&Subset>) -> Vec<(&'s
         let known = |limit: Option<u64>| limit.map_or_else(|| "unknown".to_owned(), grouped);
         settings.push(("context", known(profile.context_tokens)));
         settings.push(("tool limit", known(profile.max_tools.map(|tools| tools as u64))));
+        settings
+            .extend(manifest.rewrites.as_ref().map(|done| ("schemas rewritten for this endpoint", rewritten(done))));
         settings.push(("mode", word(&loop_settings.mode)));
         settings.push(("wording", word(&loop_settings.wording)));
         settings.push(("temperature", loop_settings.temperature.to_string()));
@@ -59,6 +63,24 @@ pub(crate) fn settings(manifest: &Manifest, subset: Option<&Subset>) -> Vec<(&'s
     settings
 }
 
+/// How many tools were changed, and how many by which rule.
+pub(crate) fn rewritten(done: &SchemaRewrites) -> String {
+    let mut rules: BTreeMap<&str, u64> = BTreeMap::new();
+    for tool in &done.tools {
+        let mut own: Vec<&str> = tool.rewrites.iter().map(|rewrite| rewrite.rule.as_str()).collect();
+        own.sort_unstable();
+        own.dedup();
+        for rule in own {
+            *rules.entry(rule).or_default() += 1;
+        }
+    }
+    let mut rules: Vec<(&str, u64)> = rules.into_iter().collect();
+    rules.sort_by_key(|&(_, tools)| std::cmp::Reverse(tools));
+    let rules: Vec<String> = rules.into_iter().map(|(rule, tools)| format!("{rule} {}", grouped(tools))).collect();
+    let by = if rules.is_empty() { String::new() } else { format!(" ({})", rules.join(", ")) };
+    format!("{} of {}{by}", grouped(done.tools.len() as u64), plural(done.of as u64, "tool", "tools"))
+}
+
 /// Where, when and from what the run was made: for the report file, too long for a terminal.
 pub(crate) fn provenance(manifest: &Manifest) -> Vec<(&'static str, String)> {
     let mut provenance = vec![
@@ -75,6 +97,8 @@ pub(crate) fn provenance(manifest: &Manifest) -> Vec<(&'static str, String)> {
         if finish.most_in_flight > 0 {
             provenance.push(("requests in flight at most", finish.most_in_flight.to_string()));
         }
+        let probes = finish.schemas.as_ref().map(|schemas| schemas.probes.to_string());
+        provenance.extend(probes.map(|probes| ("requests spent on refused schemas", probes)));
     }
     if let Some(caps) = &manifest.capped {
         let cap = |value: Option<String>, unit: &str| value.map(|value| format!("{value} {unit}"));

@@ -32,6 +32,7 @@ pub fn summarise(input: &Input<'_>) -> Summary {
         context_tokens: endpoint.and_then(|endpoint| endpoint.profile.context_tokens),
         estimate_ratio: estimate_ratio(input),
         warnings: warnings(input, &sizes, subset.as_ref()),
+        rewrites: manifest.rewrites.clone(),
         closing: closing(input, &sizes),
         subset,
         sizes,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use harness::dataset::Kind;
 use harness::metric::score::{Stage, Waste};
 use harness::metric::stats::Interval;
-use harness::run::manifest::Axis;
+use harness::run::manifest::{Axis, SchemaRewrites};
 use serde::Serialize;
 
 /// Everything the tables, the plots and `summary.json` show. Texts in it are raw: each renderer escapes for its medium.
@@ -34,6 +34,9 @@ pub struct Summary {
     /// Ascending by size.
     pub sizes: Vec<SizeSummary>,
     pub warnings: Vec<String>,
+    /// Schemas that the endpoint was sent rewritten, each change of each tool; `None` where none were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rewrites: Option<SchemaRewrites>,
     /// Which strategy came out best at the largest size, and whether that is shown.
     pub closing: String,
 }

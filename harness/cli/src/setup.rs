@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::sample::{drawn, stratified};
-use harness::catalogue::{Actor, Subset};
+use harness::catalogue::{Actor, Subset, Tool};
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, Query};
 use harness::endpoint::{Behaviour, OpenAi, OpenAiConfig, Profile, Scripted, Secret, Transport, check_base_url};
@@ -15,11 +15,12 @@ use harness::ids::{Digest, QueryId};
 use harness::registry::Registry;
 use harness::run::manifest::{
     Axis, DatasetInfo, DistractorKind, EndpointInfo, Manifest, OrderInfo, OrderKind, PlannedCaps, QuerySelection,
-    RUN_VERSION, StrategyInfo, ViewInfo,
+    RUN_VERSION, SchemaRewrites, StrategyInfo, ViewInfo,
 };
 use harness::run::plan::{Estimate, EstimateBasis, Grid, Job, by_query, estimate, jobs};
 use harness::strategy::Strategy;
 use harness::tokens;
+use harness::toolbox::definition;
 use harness::usage::{Price, PriceTable};
 use serde_json::Value;
 
@@ -64,6 +65,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let metas = strategies(registry, &dataset, args, &experiment)?;
     let drives_model = metas.iter().any(|info| info.meta.drives_model);
     let endpoint = endpoint(args, &experiment, drives_model)?;
+    let profile = profile_of(endpoint.as_ref());
     let settings = loop_settings(args, &experiment, endpoint.as_ref());
     let order = OrderInfo {
         kind: match args.order {
@@ -98,7 +100,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         let asked = |query: &&Query| subsets.is_whole(size) || valid.contains(&query.id);
         let asked: Vec<&Query> = queries.iter().map(Arc::as_ref).filter(asked).collect();
         let digest = subsets.digest(&subset);
-        views.push(view_info(&subset, size, digest.clone()));
+        views.push(view_info(&subset, size, digest.clone(), &profile));
         grid_sizes.push((size, digest, asked));
     }
     let reference = args.reference.clone().or(experiment.reference.clone());
@@ -116,7 +118,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         return Err(expected(Exit::Usage, "nothing is planned: no strategy, query or size is left"));
     }
     let asked = grid.sizes.iter().map(|(size, _, queries)| (*size, queries.len())).collect();
-    let estimates = estimates(&subsets, &metas, &grid, endpoint.as_ref(), &settings);
+    let estimates = estimates(&subsets, &metas, &grid, &profile, &settings);
     let manifest = Manifest {
         version: RUN_VERSION,
         name: args.name.clone().or(experiment.name).unwrap_or_else(|| dataset.name.clone()),
@@ -144,6 +146,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         axis,
         distractors,
         views,
+        rewrites: rewrites_of(&profile, &dataset, &subsets, &sizes, &queries).filter(|_| drives_model),
         jobs: jobs.len(),
         capped,
         probe: None,
@@ -358,45 +361,60 @@ fn select_queries(dataset: &Dataset, split: &str, scaling_only: bool) -> anyhow:
     Ok(queries)
 }
 
-fn view_info(subset: &Subset, size: u32, digest: Digest) -> ViewInfo {
+fn view_info(subset: &Subset, size: u32, digest: Digest, profile: &Profile) -> ViewInfo {
     let view = subset.view(&Actor::all(), None, None);
-    let definition_tokens = view.tools().iter().map(|tool| definition_tokens(tool)).sum();
+    let definition_tokens = view.tools().iter().map(|tool| definition_tokens(tool, profile)).sum();
     ViewInfo { size, definition_tokens, skills: view.skills().len() as u32, digest }
 }
 
-fn definition_tokens(tool: &harness::catalogue::Tool) -> u64 {
-    tokens::count_json(&harness::chat::ToolDef {
-        name: tool.name().to_owned(),
-        description: tool.description.clone(),
-        parameters: tool.input_schema.clone(),
-    })
+/// Of the definition as it is sent.
+fn definition_tokens(tool: &Tool, profile: &Profile) -> u64 {
+    tokens::count_json(&definition(tool, tool.name(), profile))
+}
+
+/// What is known of the endpoint; of none, nothing.
+pub fn profile_of(endpoint: Option<&EndpointInfo>) -> Profile {
+    endpoint.map_or_else(|| Profile::hosted("none", "none"), |endpoint| endpoint.profile.clone())
+}
+
+/// What the endpoint is sent rewritten: of the largest catalogue, and of what queries bring along as their own candidates.
+fn rewrites_of(
+    profile: &Profile,
+    dataset: &Dataset,
+    subsets: &Subsets<'_>,
+    sizes: &[u32],
+    queries: &[Arc<Query>],
+) -> Option<SchemaRewrites> {
+    let largest = subsets.of(*sizes.last()?).ok()?;
+    let own = queries.iter().filter_map(|query| query.candidates.as_ref()).flatten();
+    let tools = largest.tools.iter().chain(own).filter_map(|id| dataset.catalogue.get(id));
+    SchemaRewrites::new(profile, tools.map(Arc::as_ref))
 }
 
 fn estimates(
     subsets: &Subsets<'_>,
     infos: &[StrategyInfo],
     grid: &Grid<'_>,
-    endpoint: Option<&EndpointInfo>,
+    profile: &Profile,
     settings: &LoopSettings,
 ) -> Vec<Estimate> {
-    let profile = endpoint.map(|endpoint| &endpoint.profile);
     // The gateway refuses prompts above this: estimate + 5 % + output must fit.
     let limit = profile
-        .and_then(|profile| profile.context_tokens)
+        .context_tokens
         .map(|context| (u128::from(context.saturating_sub(u64::from(settings.max_output_tokens))) * 20 / 21) as u64);
     let mut rows = Vec::new();
     for (size, _, queries) in &grid.sizes {
         let Ok(subset) = subsets.of(*size) else { continue };
         let view = subset.view(&Actor::all(), None, None);
-        let core = view.core().map(|tool| definition_tokens(tool)).sum();
-        let others = view.deferrable().map(|tool| definition_tokens(tool)).sum();
+        let core = view.core().map(|tool| definition_tokens(tool, profile)).sum();
+        let others = view.deferrable().map(|tool| definition_tokens(tool, profile)).sum();
         let count = view.deferrable().count() as u64;
         let skills = view.skills().iter().map(|skill| tokens::count(&skill.description) + 8).sum();
         for info in infos {
             let episodes = queries.len() * grid.repeats as usize;
             let catalogue = (core, others, count, skills);
             let mut row = estimate(info, (*size, episodes), catalogue, limit, EstimateBasis::default());
-            let too_many = profile.and_then(|profile| profile.max_tools).is_some_and(|max| {
+            let too_many = profile.max_tools.is_some_and(|max| {
                 let shown = info.meta.shown_tools.map_or(count, |shown| count.min(shown as u64));
                 shown + view.core().count() as u64 > max as u64
             });

@@ -8,6 +8,7 @@ mod http;
 mod openai;
 mod profile;
 mod retry;
+mod schema;
 mod scripted;
 mod secret;
 
@@ -23,6 +24,7 @@ pub use http::http_client;
 pub use openai::{OpenAi, OpenAiConfig, OpenAiError, check_base_url};
 pub use profile::{NameRule, Profile, ProfileError, Protocol};
 pub use retry::{Answered, Attempt, GaveUp, RetryPolicy, Turnstile, Why, with_retries, with_turns};
+pub use schema::{DropPatterns, Preset, Rewrite, RootCombinators, Rule, SchemaRules, rewrite};
 pub use scripted::{Behaviour, Scripted, UnknownBehaviour};
 pub use secret::Secret;
 
@@ -162,6 +164,18 @@ pub struct EndpointError {
     /// At most 600 characters and no control characters: servers put anything here.
     pub message: String,
     pub retry_after_ms: Option<u64>,
+}
+
+impl EndpointError {
+    /// The schema of a single tool may be behind it. Servers that compile all tools to one grammar say the same of one bad
+    /// pattern and of too much altogether.
+    pub fn may_be_one_schema(&self) -> bool {
+        match self.kind {
+            ErrorKind::Schema => true,
+            ErrorKind::ToolLimit => self.message.to_lowercase().contains("grammar"),
+            _ => false,
+        }
+    }
 }
 
 impl From<TransportError> for EndpointError {

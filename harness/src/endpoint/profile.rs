@@ -6,6 +6,9 @@ use std::path::Path;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
+use super::schema::{Rewrite, SchemaRules, rewrite};
+use crate::chat::ToolDef;
+
 const VERSION: u32 = 1;
 
 /// How a model is asked for its choice.
@@ -67,6 +70,12 @@ pub struct Profile {
     pub tokens_per_minute: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embed_model: Option<String>,
+    /// Requests of a run that may go into finding out whose schema the endpoint refuses; 0 = none.
+    #[serde(default = "default_schema_probes", skip_serializing_if = "is_default_schema_probes")]
+    pub max_schema_probes: u32,
+    /// How schemas of tools are rewritten.
+    #[serde(default, skip_serializing_if = "SchemaRules::is_off")]
+    pub schema: SchemaRules,
 }
 
 /// A profile that cannot be used.
@@ -97,6 +106,8 @@ impl Profile {
             requests_per_minute: None,
             tokens_per_minute: None,
             embed_model: None,
+            max_schema_probes: default_schema_probes(),
+            schema: SchemaRules::default(),
         }
     }
 
@@ -137,6 +148,20 @@ impl Profile {
         self.tokens_per_minute = other.tokens_per_minute;
     }
 
+    /// The schema of a tool as this endpoint is sent it, and what was changed for that. The endpoint reads schemas where it is
+    /// sent tools as such; in the other protocols they are words of the prompt and stay as they are.
+    pub fn fit(&self, schema: &Value) -> (Value, Vec<Rewrite>) {
+        match self.protocol {
+            Protocol::Native => rewrite(schema, &self.schema),
+            Protocol::JsonSchema | Protocol::Text => (schema.clone(), Vec::new()),
+        }
+    }
+
+    /// The same for a whole definition.
+    pub fn fit_tool(&self, tool: ToolDef) -> ToolDef {
+        ToolDef { parameters: self.fit(&tool.parameters).0, ..tool }
+    }
+
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a profile is plain data")
     }
@@ -148,6 +173,15 @@ fn default_output() -> u32 {
 
 fn default_concurrency() -> usize {
     4
+}
+
+fn default_schema_probes() -> u32 {
+    64
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default_schema_probes(probes: &u32) -> bool {
+    *probes == default_schema_probes()
 }
 
 fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
@@ -199,6 +233,7 @@ fn with_hint(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::schema::{DropPatterns, Preset, RootCombinators};
     use super::*;
 
     const HEAD: &str = "version = 1\nid = \"local\"\nmodel = \"m\"\n";
@@ -220,6 +255,8 @@ mod tests {
             requests_per_minute: Some(60),
             tokens_per_minute: Some(90_000),
             embed_model: Some("e".to_owned()),
+            max_schema_probes: 0,
+            schema: Preset::StrictTypes.rules(),
             ..hosted
         };
         assert_eq!(Profile::parse(&full.to_toml(), "p.toml").unwrap(), full);
@@ -259,6 +296,43 @@ mod tests {
         assert!(error("max_tools = 0").starts_with("p.toml:4:13: 0 is too small"));
         assert!(error("tokens_per_minute = 0").starts_with("p.toml:4:21: 0 is too small"));
         assert!(error("model = 3").starts_with("p.toml:4:1: duplicate key"), "{}", error("model = 3"));
+    }
+
+    #[test]
+    fn a_preset_of_schema_rules_can_be_changed_rule_by_rule() {
+        let tail = "[schema]\npreset = \"plain_object\"\ndrop_patterns = \"all\"\narray_items = false\n";
+        let rules = Profile::parse(&format!("{HEAD}{tail}"), "p.toml").unwrap().schema;
+        let expected = SchemaRules {
+            drop_patterns: DropPatterns::All,
+            root_combinators: RootCombinators::Merge,
+            ensure_properties: true,
+            ..SchemaRules::default()
+        };
+        assert_eq!(rules, expected);
+        let message = error("[schema]\ndrop_pattern = \"all\"\n");
+        assert!(message.starts_with("p.toml:5:1: unknown field `drop_pattern`"), "{message}");
+        assert!(message.ends_with("did you mean `drop_patterns`?"), "{message}");
+        assert!(error("[schema]\npreset = \"plain\"").contains("unknown variant `plain`"));
+    }
+
+    #[test]
+    fn a_profile_without_schema_rules_is_written_as_before_there_were_any() {
+        let text = Profile::hosted("https://api.example.com/v1", "m").to_toml();
+        assert!(!text.contains("schema"), "{text}");
+        let json = serde_json::to_string(&Profile::hosted("https://api.example.com/v1", "m")).unwrap();
+        assert!(!json.contains("schema"), "{json}");
+    }
+
+    #[test]
+    fn only_tools_sent_as_such_are_rewritten() {
+        let mut profile = Profile::hosted("https://api.example.com/v1", "m");
+        profile.schema.ensure_properties = true;
+        let bare = serde_json::json!({"type": "object"});
+        assert_ne!(profile.fit(&bare).0, bare);
+        for protocol in [Protocol::JsonSchema, Protocol::Text] {
+            profile.protocol = protocol;
+            assert_eq!(profile.fit(&bare), (bare.clone(), Vec::new()));
+        }
     }
 
     #[test]

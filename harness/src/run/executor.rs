@@ -124,8 +124,9 @@ impl Stages<'_> {
             let prepared = prepared.map_err(|error| RunError::Prepare { strategy: job.strategy.clone(), error })?;
             let own = strategy.meta().own_tools;
             let reserved: Vec<&str> = own.iter().map(String::as_str).collect();
-            let rule = self.work.gateway.profile().tool_name_rule;
-            Ok(Staged { toolbox: Toolbox::new(&self.work.dataset.catalogue, &actor, view, rule, &reserved), prepared })
+            let profile = self.work.gateway.profile();
+            let toolbox = Toolbox::new(&self.work.dataset.catalogue, &actor, view, profile, &reserved);
+            Ok(Staged { toolbox, prepared })
         })
         .await?;
         Ok(cell)

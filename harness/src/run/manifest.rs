@@ -1,10 +1,13 @@
 //! What a run was: everything a reader needs to judge or repeat it, and no secret.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::endpoint::Profile;
+use crate::catalogue::Tool;
+use crate::endpoint::{Profile, Protocol, Rewrite};
 use crate::episode_loop::LoopSettings;
-use crate::ids::Digest;
+use crate::ids::{Digest, ToolId};
 use crate::strategy::StrategyMeta;
 use crate::text::plural;
 use crate::usage::Price;
@@ -40,6 +43,9 @@ pub struct Manifest {
     #[serde(default)]
     pub distractors: DistractorKind,
     pub views: Vec<ViewInfo>,
+    /// Schemas that the endpoint is sent rewritten; `None` where none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rewrites: Option<SchemaRewrites>,
     pub jobs: usize,
     /// What the run was planned to stop at. Its jobs then stand query by query in random order, so that whatever is done when it
     /// stops is a random subset of the queries.
@@ -194,6 +200,57 @@ pub struct ViewInfo {
     pub digest: Digest,
 }
 
+/// What the rules of a profile change in the schemas of the tools of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SchemaRewrites {
+    /// Tools that the run may show.
+    pub of: usize,
+    /// Those of them that are changed, by id.
+    pub tools: Vec<ToolRewrites>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolRewrites {
+    pub tool: ToolId,
+    pub rewrites: Vec<Rewrite>,
+}
+
+impl SchemaRewrites {
+    /// Of these tools, where the endpoint wants any schema rewritten.
+    pub fn new<'t>(profile: &Profile, tools: impl IntoIterator<Item = &'t Tool>) -> Option<Self> {
+        if profile.schema.is_off() || profile.protocol != Protocol::Native {
+            return None;
+        }
+        let tools: BTreeMap<&ToolId, &Tool> = tools.into_iter().map(|tool| (&tool.id, tool)).collect();
+        let of = tools.len();
+        let rewritten = tools
+            .into_values()
+            .map(|tool| ToolRewrites { tool: tool.id.clone(), rewrites: profile.fit(&tool.input_schema).1 });
+        Some(Self { of, tools: rewritten.filter(|tool| !tool.rewrites.is_empty()).collect() })
+    }
+}
+
+/// What a run learned of schemas that its endpoint refuses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefusedSchemas {
+    /// Tools that are refused whatever they are sent with.
+    pub refused: Vec<RefusedSchema>,
+    /// Some request was refused for a schema, and none of its tools was found to be refused by itself.
+    pub unexplained: bool,
+    /// Requests that went into finding out.
+    pub probes: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RefusedSchema {
+    /// `server/name`; the plain name of a strategy's own tool.
+    pub tool: String,
+    /// The endpoint's words.
+    pub words: String,
+    /// Lines of the profile's `[schema]` table that would change the schema.
+    pub advice: Vec<String>,
+}
+
 /// Speed of an endpoint, in tokens per second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
@@ -216,4 +273,7 @@ pub struct Finish {
     /// The most requests that were in flight at once; 0 = none was, or nobody counted. Answers may depend on it.
     #[serde(default)]
     pub most_in_flight: usize,
+    /// `None` if no schema was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schemas: Option<RefusedSchemas>,
 }

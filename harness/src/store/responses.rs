@@ -326,6 +326,28 @@ impl ResponseStore {
         self.len() == 0
     }
 
+    /// Lists of tools that were refused in such a way, each once and with the words of one refusal.
+    pub fn refused_tools(&self, such: impl Fn(&EndpointError) -> bool) -> Vec<(Value, EndpointError)> {
+        let index = self.index();
+        let mut seen = BTreeSet::new();
+        let mut lists = Vec::new();
+        for (key, refusal) in index.refusals.iter().filter(|(_, refusal)| such(&refusal.error)) {
+            let Some(tools) = index.requests.get(key).and_then(|request| request.body.get("tools")) else { continue };
+            // A long list is a blob by now, so that its digest is as good as the list.
+            if seen.insert(Digest::of_json(tools)) {
+                let mut body = json!({"tools": tools});
+                restore(&mut body, &index.blobs);
+                lists.push((body["tools"].take(), refusal.error.clone()));
+            }
+        }
+        lists
+    }
+
+    /// Requests with such a body, of which long parts are not put back.
+    pub fn count_requests(&self, such: impl Fn(&Value) -> bool) -> usize {
+        self.index().requests.values().filter(|request| such(&request.body)).count()
+    }
+
     /// All stored answers, by key.
     pub fn responses(&self) -> Vec<(Digest, Response)> {
         self.index().responses.iter().map(|(key, response)| (key.clone(), response.clone())).collect()

@@ -158,7 +158,7 @@ impl Scene {
         let prepared = Fixed { offer: self.offer.clone() };
         let stage = Stage {
             validators: &Validators::new(catalogue.clone()),
-            toolbox: &Toolbox::new(&catalogue, &self.actor, view, self.profile.tool_name_rule, &["load"]),
+            toolbox: &Toolbox::new(&catalogue, &self.actor, view, &self.profile, &["load"]),
             prepared: &prepared,
             gateway: &gateway,
             settings: &self.settings,

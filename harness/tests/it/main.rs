@@ -8,4 +8,5 @@ mod foreign;
 mod golden_metrics;
 mod resume;
 mod schedule;
+mod schemas;
 mod server;

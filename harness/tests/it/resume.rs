@@ -132,6 +132,7 @@ fn manifest(dataset: &Dataset, strategies: Vec<StrategyInfo>, jobs: usize) -> Ma
         axis: Axis::Tools,
         distractors: DistractorKind::Random,
         views: Vec::new(),
+        rewrites: None,
         jobs,
         capped: None,
         probe: None,

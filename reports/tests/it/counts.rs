@@ -2,7 +2,7 @@
 
 use harness::metric::score::{Score, Stage};
 use harness::metric::stats::{LEVEL, wilson};
-use harness::run::manifest::PlannedCaps;
+use harness::run::manifest::{PlannedCaps, RefusedSchema, RefusedSchemas};
 use harness::run::plan::Job;
 use harness::usage::UsageSource;
 use reports::{Row, Style, Summary, TokenSource, Verdict, markdown, summarise, terminal};
@@ -253,6 +253,37 @@ fn leaks_are_shouted_and_doubts_are_named() {
     assert!(warnings[0].starts_with("LEAK: eager showed the model 2 traces"), "{warnings:?}");
     assert!(warnings[1].starts_with("truncation suspected in 1 episode of eager"), "{warnings:?}");
     assert!(warnings[2].starts_with("calls to unjudged tools decided 2.1 % of the episodes of eager"), "{warnings:?}");
+}
+
+#[test]
+fn refused_schemas_are_named_with_a_way_out() {
+    let mut run = run().only(&["eager", "bm25-llm"], &[150]);
+    let mut warnings = |refused: &[(&str, &[&str])], unexplained: bool| {
+        let refused = refused.iter().map(|(tool, advice)| RefusedSchema {
+            tool: (*tool).to_owned(),
+            words: "bad pattern".to_owned(),
+            advice: advice.iter().map(|&line| line.to_owned()).collect(),
+        });
+        let schemas = RefusedSchemas { refused: refused.collect(), unexplained, probes: 12 };
+        run.manifest.finish.as_mut().unwrap().schemas = Some(schemas);
+        summarise(&run.input()).warnings
+    };
+    assert_eq!(
+        warnings(&[("mail/send", &["drop_patterns = \"lookaround\"", "array_items = true"])], false),
+        [
+            "the endpoint refuses the schema of 1 of 1,000 tools: mail/send (its words: bad pattern); next step: set `array_items = true` \
+          or `drop_patterns = \"lookaround\"` under `[schema]` in profile.toml, or leave what is refused out"
+        ]
+    );
+    let no_advice: &[&str] = &[];
+    let many = vec![("a/a", no_advice); 7];
+    let warning = &warnings(&many, false)[0];
+    assert!(warning.contains("schema of 7 of") && warning.contains(" and 2 more; next step: leave"), "{warning}");
+    let warning = &warnings(&[], true)[0];
+    assert!(
+        warning.contains("no tool was found that it refuses by itself; 12 requests went into looking"),
+        "{warning}"
+    );
 }
 
 #[test]

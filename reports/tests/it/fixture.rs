@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use harness::dataset::Kind;
-use harness::endpoint::Profile;
+use harness::endpoint::{Profile, Rewrite, Rule};
 use harness::episode_loop::{LoopSettings, Mode, Wording};
 use harness::ids::{Digest, IntentId, JobKey, QueryId};
 use harness::metric::rank::Measure;
 use harness::metric::score::{Score, Stage, Waste};
 use harness::run::manifest::{
     Axis, DatasetInfo, DistractorKind, EndpointInfo, Finish, Manifest, OrderInfo, OrderKind, QuerySelection,
-    RUN_VERSION, StrategyInfo, ViewInfo,
+    RUN_VERSION, SchemaRewrites, StrategyInfo, ToolRewrites, ViewInfo,
 };
 use harness::run::plan::Job;
 use harness::strategy::StrategyMeta;
@@ -169,6 +169,7 @@ fn manifest() -> Manifest {
                 digest: Digest::of(&size.to_le_bytes()),
             })
             .collect(),
+        rewrites: None,
         jobs: SIZES.len() * 4 * QUERIES as usize,
         capped: None,
         probe: None,
@@ -180,8 +181,31 @@ fn manifest() -> Manifest {
             possibly_billed: 0,
             failed_attempts: 2,
             most_in_flight: 0,
+            schemas: None,
         }),
     }
+}
+
+/// Two tools of a thousand, one of them changed twice by one rule.
+pub(crate) fn rewrites(before: &str) -> SchemaRewrites {
+    let rewrite = |rule: Rule, pointer: &str| Rewrite {
+        pointer: pointer.to_owned(),
+        rule,
+        before: before.to_owned(),
+        after: String::new(),
+    };
+    let tool = |id: &str, rewrites: Vec<Rewrite>| ToolRewrites { tool: id.parse().unwrap(), rewrites };
+    let tools = vec![
+        tool(
+            "desk/a",
+            vec![rewrite(Rule::DropPatterns, "/properties/a/pattern"), rewrite(Rule::DropPatterns, "/x/pattern")],
+        ),
+        tool(
+            "desk/b",
+            vec![rewrite(Rule::ArrayItems, "/properties/b/items"), rewrite(Rule::DropPatterns, "/y/pattern")],
+        ),
+    ];
+    SchemaRewrites { of: 1_000, tools }
 }
 
 /// Seven kinds in turn; every eighth query needs two tools, every twelfth none.

@@ -1,9 +1,9 @@
 //! What people read.
 
-use harness::run::manifest::Manifest;
+use harness::run::manifest::{Manifest, RefusedSchema, RefusedSchemas};
 use reports::{Style, markdown, summarise, terminal};
 
-use crate::fixture::{Run, run};
+use crate::fixture::{Run, rewrites, run};
 
 const WIDE: Style = Style { width: 110, color: false };
 
@@ -22,6 +22,24 @@ fn the_terminal_shows_every_size() {
 #[test]
 fn markdown_holds_everything() {
     insta::assert_snapshot!(markdown(&summarise(&run().input())));
+}
+
+#[test]
+fn rewritten_schemas_are_counted_and_listed() {
+    let mut run = run();
+    assert!(!shown(&run).contains("rewritten") && !markdown(&summarise(&run.input())).contains("rewritten"));
+    run.manifest.rewrites = Some(rewrites("\"^(?!x)\""));
+    let text = shown(&run).replace('\n', " ");
+    assert!(
+        text.contains("schemas rewritten for this endpoint 2 of 1,000 tools (drop_patterns 2, array_items 1)"),
+        "{text}"
+    );
+    let page = markdown(&summarise(&run.input()));
+    let (_, listed) = page.split_once("## Schemas rewritten for this endpoint").unwrap();
+    assert_eq!(listed.lines().filter(|line| line.starts_with("| desk/")).count(), 4, "{listed}");
+    assert!(listed.contains("| desk/b | /properties/b/items | array_items | \"^(?!x)\" | – |"), "{listed}");
+    let json = serde_json::to_value(summarise(&run.input())).unwrap();
+    assert_eq!(json["rewrites"]["tools"][1]["rewrites"][0]["rule"], "array_items");
 }
 
 #[test]
@@ -72,6 +90,11 @@ fn hostile_names_stay_text() {
         manifest.host = EVIL.to_owned();
         if let Some(endpoint) = &mut manifest.endpoint {
             endpoint.profile.model = EVIL.to_owned();
+        }
+        manifest.rewrites = Some(rewrites(EVIL));
+        let refused = RefusedSchema { tool: EVIL.to_owned(), words: EVIL.to_owned(), advice: Vec::new() };
+        if let Some(finish) = &mut manifest.finish {
+            finish.schemas = Some(RefusedSchemas { refused: vec![refused], unexplained: false, probes: 1 });
         }
     };
     spoil(&mut run.manifest);

@@ -11,7 +11,7 @@ use harness::dataset::Dataset;
 use harness::endpoint::{Profile, RetryPolicy, Route, classify};
 use harness::episode::Episode;
 use harness::episode_loop::Unfinished;
-use harness::gateway::{AskError, Caps, Gateway, GatewayParts};
+use harness::gateway::{AskError, Caps, Gateway, GatewayParts, is_probe, refused_schemas};
 use harness::ids::{Digest, JobKey};
 use harness::registry::Registry;
 use harness::run::dir::{RunDir, RunDirError, StoredRun};
@@ -28,7 +28,9 @@ use crate::exit::{Exit, OrExit as _, expected};
 use crate::interrupt::Interrupts;
 use crate::print::say;
 use crate::progress::Progress;
-use crate::setup::{Planned, check_endpoint, dataset_of, plan, sampling_of, strategies_of, subsets_of, transport};
+use crate::setup::{
+    Planned, check_endpoint, dataset_of, plan, profile_of, sampling_of, strategies_of, subsets_of, transport,
+};
 
 /// Where runs go that name no folder.
 pub const RUNS: &str = "runs";
@@ -152,7 +154,7 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
     }
     // Also where nothing was left to do: a process may have died after its last episode and before this line.
     if !todo.is_empty() || manifest.finish.is_none() {
-        manifest.finish = Some(finish(&how, &dir, most_in_flight)?);
+        manifest.finish = Some(finish(&how, &dir, most_in_flight, &dataset)?);
         dir.update(&manifest).or_exit(Exit::Usage)?;
     }
     let path = dir.path().to_owned();
@@ -173,9 +175,11 @@ fn used(dir: &RunDir, gateway: &Gateway) -> anyhow::Result<String> {
     let stored = StoredRun::read(dir.path()).or_exit(Exit::Usage)?;
     let finished: HashSet<&Digest> =
         stored.episodes.iter().flat_map(|episode| &episode.turns).map(|turn| &turn.key).collect();
-    // Records of episodes name their generations; embeddings belong to no episode.
-    let generation =
-        |key: &Digest| gateway.store().request(key).is_some_and(|asked| asked.route == Route::Chat.to_string());
+    // Records of episodes name their generations; embeddings and probes of schemas belong to no episode.
+    let generation = |key: &Digest| {
+        let asked = gateway.store().request(key);
+        asked.is_some_and(|asked| asked.route == Route::Chat.to_string() && !is_probe(&asked.body))
+    };
     let (all, cut_off) = (gateway.spent(), gateway.spent_on(|key| !finished.contains(key) && generation(key)));
     let price = |cost: Option<f64>| cost.map(|cost| format!(" (${cost:.2})")).unwrap_or_default();
     Ok(format!(
@@ -268,7 +272,7 @@ fn ending(result: Result<(), RunError<Halt>>, drained: bool, left: usize) -> any
     }
 }
 
-fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize) -> anyhow::Result<Finish> {
+fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize, dataset: &Dataset) -> anyhow::Result<Finish> {
     let stored = StoredRun::read(dir.path()).or_exit(Exit::Usage)?;
     let store = dir.responses().or_exit(Exit::Usage)?;
     let failures = stored.episodes.iter().any(|episode| episode.outcome.is_infra_failure());
@@ -292,6 +296,11 @@ fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize) -> anyhow::Result<F
         possibly_billed: store.possibly_billed(),
         failed_attempts: store.failed_attempts(),
         most_in_flight,
+        schemas: stored
+            .manifest
+            .endpoint
+            .as_ref()
+            .and_then(|endpoint| refused_schemas(&store, &endpoint.profile, &dataset.catalogue)),
     })
 }
 
@@ -323,7 +332,7 @@ impl Downtime {
 }
 
 fn gateway(args: &RunArgs, dir: &RunDir, endpoint: Option<&EndpointInfo>) -> anyhow::Result<Gateway> {
-    let mut profile = endpoint.map_or_else(|| Profile::hosted("none", "none"), |e| e.profile.clone());
+    let mut profile = profile_of(endpoint);
     // Where a plan is resumed the profile of today may name another pace, and nothing else (`check_endpoint`).
     if let Some(path) = args.profile.as_ref().filter(|_| endpoint.is_some()) {
         profile.at_the_pace_of(&Profile::load(path).or_exit(Exit::Usage)?);

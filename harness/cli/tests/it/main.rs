@@ -16,6 +16,7 @@ mod mock_server;
 mod process;
 mod public_data;
 mod run;
+mod schemas;
 mod server;
 mod show;
 mod support;
