@@ -270,7 +270,7 @@ impl Gateway {
         repeat: u32,
     ) -> Result<Answer<ChatReply>, AskError> {
         self.check_limits(request, prompt_tokens)?;
-        let asked = self.request(Route::Chat, to_value(request), repeat);
+        let asked = self.request(Route::Chat, self.profile.body(request), repeat);
         let answer = match self.ask(Route::Chat, asked, prompt_tokens).await {
             Err(AskError::Endpoint(failure)) => {
                 self.blame(request, &failure.error).await?;

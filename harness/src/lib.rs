@@ -9,6 +9,7 @@ pub mod clock;
 pub mod context;
 pub mod conversation;
 pub mod dataset;
+pub mod doctor;
 pub mod endpoint;
 pub mod episode;
 pub mod episode_loop;

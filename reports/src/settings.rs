@@ -38,7 +38,8 @@ pub(crate) fn settings(manifest: &Manifest, subset: Option<&Subset>) -> Vec<(&'s
             .extend(manifest.rewrites.as_ref().map(|done| ("schemas rewritten for this endpoint", rewritten(done))));
         settings.push(("mode", word(&loop_settings.mode)));
         settings.push(("wording", word(&loop_settings.wording)));
-        settings.push(("temperature", loop_settings.temperature.to_string()));
+        let temperature = loop_settings.temperature.to_string();
+        settings.push(("temperature", if profile.omit_temperature { "not sent".to_owned() } else { temperature }));
         settings.push(("turns at most", loop_settings.max_turns.to_string()));
         settings.push(("output at most", grouped(u64::from(loop_settings.max_output_tokens))));
         settings.push((
@@ -90,6 +91,9 @@ pub(crate) fn provenance(manifest: &Manifest) -> Vec<(&'static str, String)> {
         ("started", manifest.started.clone()),
         ("host", manifest.host.clone()),
     ];
+    if let Some(tested) = manifest.endpoint.as_ref().and_then(|endpoint| endpoint.profile.tested.as_ref()) {
+        provenance.push(("endpoint probed", format!("{} by toolgauge {}", tested.at, tested.toolgauge)));
+    }
     if let Some(finish) = &manifest.finish {
         provenance.push(("ended", format!("{}, {}", finish.at, finish.how)));
         provenance.push(("failed attempts", finish.failed_attempts.to_string()));

@@ -34,8 +34,12 @@ resumable";
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Plan and run an experiment; the only command that may call a model
+    /// Plan and run an experiment; asks a model, as only `doctor` does beside it
     Run(Box<RunArgs>),
+    /// Find out what an endpoint can do, within a minute, and write its profile
+    Doctor(Box<DoctorArgs>),
+    /// Write a commented experiment file for a dataset and an endpoint
+    Init(InitArgs),
     /// Table, plots and files of a stored run
     Report(ReportArgs),
     /// Score a stored run again, against the labels as they are now
@@ -52,7 +56,7 @@ pub enum Command {
     Lint(LintArgs),
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct RunArgs {
     /// Experiment file; flags win over it, and it wins over the defaults below
     #[arg(short, long, value_name = "FILE")]
@@ -161,6 +165,74 @@ fn about_profile() -> String {
         "What the endpoint can do [default: native tools, no known limits, {max_output_tokens} tokens of output, {concurrency} \
          requests at a time]"
     )
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Address of the endpoint, up to and without /chat/completions [default: that of OPENAI_BASE_URL]
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+    /// Model to ask [default: that of TOOLGAUGE_MODEL]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Name of the environment variable with the key [default: OPENAI_API_KEY]
+    #[arg(long, value_name = "NAME")]
+    pub api_key_env: Option<String>,
+    /// `openai`, or a `scripted:` behaviour [default: openai]
+    #[arg(long, value_name = "KIND")]
+    pub endpoint: Option<String>,
+    /// What is known already: its identity, and every key against which nothing is found, go into the new profile
+    #[arg(long, value_name = "FILE", env = "TOOLGAUGE_PROFILE")]
+    pub profile: Option<PathBuf>,
+    /// Identity of the endpoint in the response store [default: that of --profile, or else address and model]
+    #[arg(long, value_name = "TEXT")]
+    pub id: Option<String>,
+    /// Profile to write
+    #[arg(short, long, value_name = "FILE", default_value = "profile.toml")]
+    pub out: PathBuf,
+    /// Replace the file
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Say what will not run of this dataset
+    #[arg(short, long, value_name = "DIR")]
+    pub dataset: Option<PathBuf>,
+    /// Also ask this model for embeddings
+    #[arg(long, value_name = "NAME")]
+    pub embed_model: Option<String>,
+    /// Time for everything but --context
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub budget: String,
+    /// Look for the real length of the context: prints what that may take and asks before it begins
+    #[arg(long)]
+    pub context: bool,
+    /// Do not ask; --context needs it where nobody can answer
+    #[arg(long)]
+    pub yes: bool,
+    /// Tokens of all requests together [default: 60000, with --context 400000]
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u64>,
+    /// Write every request and its answer into a new file in this folder
+    #[arg(long, value_name = "DIR")]
+    pub record: Option<PathBuf>,
+    /// Price table that replaces the built-in one, which knows no model
+    #[arg(long, value_name = "FILE")]
+    pub prices: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Dataset folder; without it the file leaves the dataset to `run -d`
+    #[arg(short, long, value_name = "DIR")]
+    pub dataset: Option<PathBuf>,
+    /// What the endpoint can do, see `doctor`
+    #[arg(long, value_name = "FILE", env = "TOOLGAUGE_PROFILE")]
+    pub profile: Option<PathBuf>,
+    /// File to write; it must not exist
+    #[arg(short, long, value_name = "FILE", default_value = "experiment.toml")]
+    pub out: PathBuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

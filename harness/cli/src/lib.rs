@@ -9,6 +9,7 @@ mod args;
 mod cmd;
 mod exit;
 mod experiment;
+mod fit;
 mod interrupt;
 mod mcp;
 mod oracle;
@@ -46,6 +47,8 @@ pub fn run(registry: Registry, args: impl IntoIterator<Item = OsString>) -> Exit
 fn dispatch(registry: &Registry, command: &Command) -> anyhow::Result<Exit> {
     match command {
         Command::Run(args) => cmd::run::run(registry, args),
+        Command::Doctor(args) => cmd::doctor::doctor(registry, args),
+        Command::Init(args) => cmd::init::init(registry, args),
         Command::Report(args) => cmd::report::report(args, cmd::report::Labels::AsRun),
         Command::Rescore(args) => cmd::report::report(args, cmd::report::Labels::AsTheyAreNow),
         Command::Show(args) => cmd::show::show(args),

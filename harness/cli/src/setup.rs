@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::sample::{drawn, stratified};
-use harness::catalogue::{Actor, Subset, Tool};
+use harness::catalogue::{Actor, Subset};
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, Query};
 use harness::endpoint::{Behaviour, OpenAi, OpenAiConfig, Profile, Scripted, Secret, Transport, check_base_url};
@@ -17,22 +17,23 @@ use harness::run::manifest::{
     Axis, DatasetInfo, DistractorKind, EndpointInfo, Manifest, OrderInfo, OrderKind, PlannedCaps, QuerySelection,
     RUN_VERSION, SchemaRewrites, StrategyInfo, ViewInfo,
 };
-use harness::run::plan::{Estimate, EstimateBasis, Grid, Job, by_query, estimate, jobs};
+use harness::run::plan::{Estimate, Grid, Job, by_query, jobs};
 use harness::strategy::Strategy;
-use harness::tokens;
-use harness::toolbox::definition;
 use harness::usage::{Price, PriceTable};
 use serde_json::Value;
 
 use crate::args::{DistractorsArg, ModeArg, ORDERS, OrderArg, QueriesArg, REPEATS, RunArgs, SEED, SPLIT, WordingArg};
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::experiment::{EndpointSection, Experiment, Queries, StrategySection, expand, parse_strategy, split_list};
+use crate::fit::{Limits, Weight, definition_tokens, fit};
 use crate::oracle::with_oracle;
 use crate::subsets::Subsets;
 
 /// The variable with the key of an endpoint named on the command line.
-const DEFAULT_KEY_ENV: &str = "OPENAI_API_KEY";
-const DEFAULT_TIMEOUT_S: u64 = 600;
+pub const DEFAULT_KEY_ENV: &str = "OPENAI_API_KEY";
+pub const DEFAULT_TIMEOUT_S: u64 = 600;
+pub const DEFAULT_TURNS: u32 = 8;
+pub const DEFAULT_TEMPERATURE: f64 = 0.0;
 const MOST_REPEATS: u32 = 1_000;
 const BUILT_IN_PRICES: &str = include_str!("../prices.toml");
 
@@ -367,11 +368,6 @@ fn view_info(subset: &Subset, size: u32, digest: Digest, profile: &Profile) -> V
     ViewInfo { size, definition_tokens, skills: view.skills().len() as u32, digest }
 }
 
-/// Of the definition as it is sent.
-fn definition_tokens(tool: &Tool, profile: &Profile) -> u64 {
-    tokens::count_json(&definition(tool, tool.name(), profile))
-}
-
 /// What is known of the endpoint; of none, nothing.
 pub fn profile_of(endpoint: Option<&EndpointInfo>) -> Profile {
     endpoint.map_or_else(|| Profile::hosted("none", "none"), |endpoint| endpoint.profile.clone())
@@ -398,31 +394,13 @@ fn estimates(
     profile: &Profile,
     settings: &LoopSettings,
 ) -> Vec<Estimate> {
-    // The gateway refuses prompts above this: estimate + 5 % + output must fit.
-    let limit = profile
-        .context_tokens
-        .map(|context| (u128::from(context.saturating_sub(u64::from(settings.max_output_tokens))) * 20 / 21) as u64);
+    let limits = Limits { profile, max_output_tokens: settings.max_output_tokens };
     let mut rows = Vec::new();
     for (size, _, queries) in &grid.sizes {
         let Ok(subset) = subsets.of(*size) else { continue };
-        let view = subset.view(&Actor::all(), None, None);
-        let core = view.core().map(|tool| definition_tokens(tool, profile)).sum();
-        let others = view.deferrable().map(|tool| definition_tokens(tool, profile)).sum();
-        let count = view.deferrable().count() as u64;
-        let skills = view.skills().iter().map(|skill| tokens::count(&skill.description) + 8).sum();
-        for info in infos {
-            let episodes = queries.len() * grid.repeats as usize;
-            let catalogue = (core, others, count, skills);
-            let mut row = estimate(info, (*size, episodes), catalogue, limit, EstimateBasis::default());
-            let too_many = profile.max_tools.is_some_and(|max| {
-                let shown = info.meta.shown_tools.map_or(count, |shown| count.min(shown as u64));
-                shown + view.core().count() as u64 > max as u64
-            });
-            if too_many && info.meta.drives_model {
-                row = Estimate { requests: 0, input_tokens: 0, output_tokens: 0, not_runnable: true, ..row };
-            }
-            rows.push(row);
-        }
+        let weight = Weight::of(&subset.view(&Actor::all(), None, None), profile);
+        let episodes = queries.len() * grid.repeats as usize;
+        rows.extend(infos.iter().map(|info| fit(info, (*size, episodes), weight, limits).estimate));
     }
     rows
 }
@@ -441,17 +419,17 @@ fn loop_settings(args: &RunArgs, experiment: &Experiment, endpoint: Option<&Endp
             Some(WordingArg::Careful) => Wording::Careful,
             None => section.wording.unwrap_or(Wording::Plain),
         },
-        max_turns: section.max_turns.unwrap_or(8),
+        max_turns: section.max_turns.unwrap_or(DEFAULT_TURNS),
         max_episode_tokens: section.max_episode_tokens,
         max_episode_minutes: section.max_episode_minutes,
-        temperature: section.temperature.unwrap_or(0.0),
+        temperature: section.temperature.unwrap_or(DEFAULT_TEMPERATURE),
         max_output_tokens: endpoint.map_or(512, |endpoint| endpoint.profile.max_output_tokens),
         seed: None,
     }
 }
 
 /// Which endpoint the flags, the experiment file or the environment name.
-fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Result<Option<EndpointInfo>> {
+pub fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Result<Option<EndpointInfo>> {
     let empty = EndpointSection::default();
     let section = experiment.endpoint.as_ref().unwrap_or(&empty);
     let env = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
@@ -510,12 +488,12 @@ fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow::Re
     }
     let managed = described.is_some();
     let profile = described.unwrap_or_else(|| Profile::hosted(&base_url, &model));
-    let prices = prices(args)?;
+    let prices = prices(args.prices.as_deref())?;
     let price = prices.get(&profile.model);
     Ok(Some(EndpointInfo {
         kind: "openai".to_owned(),
-        // A profile of its own is an identity of its own: the address may change from day to day.
-        base_url: (!managed).then_some(base_url),
+        // A profile of its own is an identity of its own: the address may change from day to day, unless it is written down.
+        base_url: if managed { section.base_url.clone() } else { Some(base_url) },
         api_key_env: Some(section.api_key_env.clone().unwrap_or_else(|| DEFAULT_KEY_ENV.to_owned())),
         profile,
         timeout_s: section.timeout_s.unwrap_or(DEFAULT_TIMEOUT_S),
@@ -551,8 +529,8 @@ fn replayed_endpoint(recording: &Path, profile: Option<&PathBuf>) -> anyhow::Res
     })
 }
 
-pub fn prices(args: &RunArgs) -> anyhow::Result<PriceTable> {
-    let (text, name) = match &args.prices {
+pub fn prices(path: Option<&Path>) -> anyhow::Result<PriceTable> {
+    let (text, name) = match path {
         Some(path) => {
             let name = path.display().to_string();
             let text =

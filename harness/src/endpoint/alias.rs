@@ -14,8 +14,13 @@ impl NameRule {
     pub fn accepts(self, name: &str) -> bool {
         match self {
             Self::Openai => (1..=Self::LONGEST).contains(&name.len()) && name.chars().all(Self::is_plain),
+            Self::Identifier => Self::Openai.accepts(name) && name.starts_with(Self::begins),
             Self::Any => !name.is_empty(),
         }
+    }
+
+    fn begins(char: char) -> bool {
+        char.is_ascii_alphabetic() || char == '_'
     }
 
     fn is_plain(char: char) -> bool {
@@ -26,9 +31,14 @@ impl NameRule {
     fn fit(self, name: &str) -> Cow<'_, str> {
         match self {
             _ if name.is_empty() => Cow::Borrowed("_"),
-            Self::Openai if !self.accepts(name) => {
+            Self::Openai | Self::Identifier if !self.accepts(name) => {
                 let plain = |char| if Self::is_plain(char) { char } else { '_' };
-                Cow::Owned(name.chars().take(Self::LONGEST).map(plain).collect())
+                let mut fitted: String = name.chars().map(plain).collect();
+                if self == Self::Identifier && !fitted.starts_with(Self::begins) {
+                    fitted.insert(0, '_');
+                }
+                fitted.truncate(Self::LONGEST);
+                Cow::Owned(fitted)
             }
             _ => Cow::Borrowed(name),
         }
@@ -37,7 +47,7 @@ impl NameRule {
     /// `name` with `suffix` behind it, cut before it to stay accepted.
     fn join(self, name: &str, suffix: &str) -> String {
         let room = match self {
-            Self::Openai => Self::LONGEST - suffix.len(),
+            Self::Openai | Self::Identifier => Self::LONGEST - suffix.len(),
             Self::Any => usize::MAX,
         };
         name.chars().take(room).chain(suffix.chars()).collect()
@@ -160,6 +170,16 @@ mod tests {
         assert_eq!(aliases.tool("find"), None);
     }
 
+    #[test]
+    fn where_a_letter_must_come_first_others_get_a_line_before_them() {
+        let long = "1".repeat(64);
+        let names = ["1st", "-x", ".x", "x1", long.as_str()];
+        let ids = names.map(|name| ToolId::new("a", name));
+        let aliases = Aliases::new(&ids, NameRule::Identifier, &[]);
+        let cut = format!("_{}", &long[..63]);
+        assert_eq!(ids.each_ref().map(|id| aliases.alias(id)), ["_1st", "_-x", "_x", "x1", cut.as_str()]);
+    }
+
     fn ids() -> impl Strategy<Value = Vec<ToolId>> {
         // Few distinct short names for collisions, arbitrary ones for everything else.
         let name = prop_oneof!["[ab._]{1,3}", "[a-z_]{60,70}", ".{0,80}"];
@@ -167,10 +187,13 @@ mod tests {
         prop::collection::vec((server, name).prop_map(|(server, name)| ToolId::new(&server, &name)), 0..40)
     }
 
+    fn rule() -> impl Strategy<Value = NameRule> {
+        prop_oneof![Just(NameRule::Openai), Just(NameRule::Identifier), Just(NameRule::Any)]
+    }
+
     proptest! {
         #[test]
-        fn aliases_are_reversible_fit_and_ignore_the_order(ids in ids(), any in any::<bool>(), turn in 0_usize..40) {
-            let rule = if any { NameRule::Any } else { NameRule::Openai };
+        fn aliases_are_reversible_fit_and_ignore_the_order(ids in ids(), rule in rule(), turn in 0_usize..40) {
             let reserved = ["a", "a_b", "a__b"];
             let aliases = Aliases::new(&ids, rule, &reserved);
             for id in &ids {

@@ -22,7 +22,7 @@ pub use alias::Aliases;
 pub use classify::classify;
 pub use http::http_client;
 pub use openai::{OpenAi, OpenAiConfig, OpenAiError, check_base_url};
-pub use profile::{NameRule, Profile, ProfileError, Protocol};
+pub use profile::{NameRule, OutputLimit, Profile, ProfileError, Protocol, Tested};
 pub use retry::{Answered, Attempt, GaveUp, RetryPolicy, Turnstile, Why, with_retries, with_turns};
 pub use schema::{DropPatterns, Preset, Rewrite, RootCombinators, Rule, SchemaRules, rewrite};
 pub use scripted::{Behaviour, Scripted, UnknownBehaviour};
@@ -77,9 +77,30 @@ pub enum TransportError {
     Broken { reason: String },
 }
 
+/// An answer that came piece by piece.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Streamed {
+    pub response: WireResponse,
+    /// Where each piece of the body ended, in bytes, and when it came, in milliseconds after sending. Empty where the transport
+    /// does not know.
+    pub arrivals: Vec<(usize, f64)>,
+}
+
 /// One attempt: sends a body, says what came back. No retry, no cache.
 pub trait Transport: Send + Sync {
     fn post<'a>(&'a self, route: Route, body: &'a Value) -> BoxFuture<'a, Result<WireResponse, TransportError>>;
+
+    /// Sends a chat request that asks for a stream, and reads that to its end.
+    fn stream<'a>(&'a self, body: &'a Value) -> BoxFuture<'a, Result<Streamed, TransportError>> {
+        Box::pin(async move { Ok(Streamed { response: self.post(Route::Chat, body).await?, arrivals: Vec::new() }) })
+    }
+
+    /// Asks for the list of models; not found where there is none.
+    fn models(&self) -> BoxFuture<'_, Result<WireResponse, TransportError>> {
+        let body = String::from("there is no list of models");
+        let response = WireResponse { status: 404, retry_after_ms: None, request_id: None, body };
+        Box::pin(std::future::ready(Ok(response)))
+    }
 }
 
 /// Why there is no usable answer.

@@ -14,12 +14,13 @@ use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
-use reqwest::{Response, Url};
+use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::{Method, Response, Url};
 use serde_json::{Value, json};
 
 use super::http::{http_client, reason};
-use super::{Route, Secret, Transport, TransportError, WireResponse, plain};
+use super::{Route, Secret, Streamed, Transport, TransportError, WireResponse, plain};
+use crate::clock::Stopwatch;
 
 /// Largest body that is read.
 const MAX_BODY_BYTES: usize = 16 << 20;
@@ -53,6 +54,7 @@ pub enum OpenAiError {
 /// An OpenAI-compatible endpoint.
 pub struct OpenAi {
     client: Client<OpenAIConfig>,
+    service: Once,
     base_url: String,
 }
 
@@ -79,13 +81,23 @@ impl OpenAi {
         let base_url = url.as_str().trim_end_matches('/').to_owned();
         // Every field is set: the defaults come from environment variables that are none of this endpoint's business.
         let config = OpenAIConfig::new().with_api_base(&base_url).with_api_key("").with_org_id("").with_project_id("");
-        let client = Client::build(service.http.clone(), config).with_http_service(service);
-        Ok(Self { client, base_url })
+        let client = Client::build(service.http.clone(), config).with_http_service(service.clone());
+        Ok(Self { client, service, base_url })
     }
 
     /// Without a slash at the end.
     pub fn base_url(&self) -> &str {
         &self.base_url
+    }
+
+    /// Executes a request that async-openai has no part in: it would read a stream strictly, and drop when it came.
+    async fn execute(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Streamed, TransportError> {
+        let mut request = self.service.http.request(method, format!("{}/{path}", self.base_url));
+        if let Some(body) = body {
+            request = request.header(CONTENT_TYPE, "application/json").body(body.to_string());
+        }
+        let request = request.build().map_err(|error| TransportError::Broken { reason: reason(&error) })?;
+        self.service.execute(request).await
     }
 }
 
@@ -104,6 +116,14 @@ impl Transport for OpenAi {
             };
             answer.unwrap_or_else(|error| Err(TransportError::Broken { reason: plain(&error.to_string()) }))
         })
+    }
+
+    fn stream<'a>(&'a self, body: &'a Value) -> BoxFuture<'a, Result<Streamed, TransportError>> {
+        Box::pin(async move { self.execute(Method::POST, &Route::Chat.to_string(), Some(body)).await })
+    }
+
+    fn models(&self) -> BoxFuture<'_, Result<WireResponse, TransportError>> {
+        Box::pin(async move { Ok(self.execute(Method::GET, "models", None).await?.response) })
     }
 }
 
@@ -143,7 +163,8 @@ struct Once {
 }
 
 impl Once {
-    async fn execute(&self, mut request: reqwest::Request) -> Envelope {
+    async fn execute(&self, mut request: reqwest::Request) -> Result<Streamed, TransportError> {
+        let watch = Stopwatch::start();
         let host = request.url().host_str().unwrap_or_default().to_owned();
         match &self.authorization {
             Some(value) => request.headers_mut().insert(AUTHORIZATION, value.clone()),
@@ -161,13 +182,15 @@ impl Once {
         let request_id = header(response.headers(), "x-request-id").map(|id| self.redact(&plain(id)));
         let encoding = header(response.headers(), CONTENT_ENCODING.as_str()).unwrap_or("none").to_owned();
 
-        let mut bytes = Vec::new();
+        let (mut bytes, mut arrivals) = (Vec::new(), Vec::new());
         while let Some(chunk) = response.chunk().await.map_err(fault)? {
             if bytes.len() + chunk.len() > MAX_BODY_BYTES {
                 return Err(TransportError::Broken { reason: format!("it is larger than {MAX_BODY_BYTES} bytes") });
             }
             bytes.extend_from_slice(&chunk);
+            arrivals.push((bytes.len(), watch.elapsed_ms()));
         }
+        let length = bytes.len();
         let body = String::from_utf8(bytes).map_err(|_| TransportError::Broken {
             reason: format!("it is no UTF-8 (content encoding: {})", plain(&encoding)),
         })?;
@@ -180,7 +203,11 @@ impl Once {
             None if status < 300 && self.key.as_ref().is_none_or(|key| key.expose().len() < SHORT_KEY) => body,
             None => self.redact(&body),
         };
-        Ok(WireResponse { status, retry_after_ms, request_id, body })
+        if body.len() != length {
+            // Something was redacted: the pieces no longer end where they did.
+            arrivals.clear();
+        }
+        Ok(Streamed { response: WireResponse { status, retry_after_ms, request_id, body }, arrivals })
     }
 
     fn redact(&self, text: &str) -> String {
@@ -200,7 +227,7 @@ impl tower::Service<HttpRequestFactory> for Once {
     fn call(&mut self, request: HttpRequestFactory) -> Self::Future {
         let service = self.clone();
         Box::pin(async move {
-            let envelope = service.execute(request.build().await?).await;
+            let envelope: Envelope = service.execute(request.build().await?).await.map(|streamed| streamed.response);
             let bytes = serde_json::to_vec(&envelope).expect("an envelope is plain data");
             Ok(http::Response::new(bytes).into())
         })

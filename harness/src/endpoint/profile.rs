@@ -1,15 +1,17 @@
 //! What an endpoint can do, as `doctor` writes it and a person may edit it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::schema::{Rewrite, SchemaRules, rewrite};
-use crate::chat::ToolDef;
+use crate::chat::{ChatRequest, ToolDef};
 
 const VERSION: u32 = 1;
+/// Keys on which nothing of a run depends: an endpoint that was examined again is the same endpoint.
+const REMARKS: [&str; 3] = ["context_tested_tokens", "stream_usage", "tested"];
 
 /// How a model is asked for its choice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -31,7 +33,41 @@ pub enum NameRule {
     /// `^[a-zA-Z0-9_-]{1,64}$`
     #[default]
     Openai,
+    /// The same, and the first character is a letter or `_`.
+    Identifier,
     Any,
+}
+
+/// The parameter that limits the length of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputLimit {
+    #[default]
+    MaxTokens,
+    MaxCompletionTokens,
+}
+
+impl OutputLimit {
+    /// Its name in a request.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+        }
+    }
+}
+
+/// What `doctor` found, for whoever reads the profile or the manifest of a run; nothing acts on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tested {
+    /// When, RFC 3339 in UTC.
+    pub at: String,
+    /// Version of toolgauge.
+    pub toolgauge: String,
+    /// A line for each probe.
+    #[serde(default)]
+    pub findings: BTreeMap<String, String>,
 }
 
 /// An endpoint and a model behind it.
@@ -51,12 +87,20 @@ pub struct Profile {
     /// Tokens that one request may use, prompt and output together; unknown if absent.
     #[serde(default, deserialize_with = "some_positive", skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
+    /// The largest prompt that was seen to be read whole: a lower bound of the context. Nothing is refused because of it.
+    #[serde(default, deserialize_with = "some_positive", skip_serializing_if = "Option::is_none")]
+    pub context_tested_tokens: Option<u64>,
     /// Tools that one request may offer; unknown if absent.
     #[serde(default, deserialize_with = "some_positive", skip_serializing_if = "Option::is_none")]
     pub max_tools: Option<usize>,
     /// Tokens that one generation may use.
     #[serde(default = "default_output", deserialize_with = "positive")]
     pub max_output_tokens: u32,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub output_limit: OutputLimit,
+    /// Some models refuse a request that sets the temperature.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub omit_temperature: bool,
     #[serde(default)]
     pub tool_name_rule: NameRule,
     /// Requests in flight at once, at most.
@@ -68,14 +112,19 @@ pub struct Profile {
     /// Tokens, prompts and answers together, that may be used per minute; without a limit if absent.
     #[serde(default, deserialize_with = "some_positive", skip_serializing_if = "Option::is_none")]
     pub tokens_per_minute: Option<u64>,
+    /// Whether a stream ends with its usage; unknown if absent. Runs do not stream.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream_usage: Option<bool>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embed_model: Option<String>,
     /// Requests of a run that may go into finding out whose schema the endpoint refuses; 0 = none.
     #[serde(default = "default_schema_probes", skip_serializing_if = "is_default_schema_probes")]
     pub max_schema_probes: u32,
-    /// How schemas of tools are rewritten.
+    /// How schemas of tools are rewritten. This and what follows stand last, because they are tables of their own in the file.
     #[serde(default, skip_serializing_if = "SchemaRules::is_off")]
     pub schema: SchemaRules,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tested: Option<Tested>,
 }
 
 /// A profile that cannot be used.
@@ -99,16 +148,37 @@ impl Profile {
             model: model.to_owned(),
             protocol: Protocol::Native,
             context_tokens: None,
+            context_tested_tokens: None,
             max_tools: None,
             max_output_tokens: default_output(),
+            output_limit: OutputLimit::MaxTokens,
+            omit_temperature: false,
             tool_name_rule: NameRule::Openai,
             concurrency: default_concurrency(),
             requests_per_minute: None,
             tokens_per_minute: None,
+            stream_usage: None,
             embed_model: None,
             max_schema_probes: default_schema_probes(),
             schema: SchemaRules::default(),
+            tested: None,
         }
+    }
+
+    /// A request as this endpoint takes it.
+    pub fn body(&self, request: &ChatRequest) -> Value {
+        let mut body = json!(request);
+        if let Some(fields) = body.as_object_mut() {
+            if self.omit_temperature {
+                fields.shift_remove("temperature");
+            }
+            if self.output_limit != OutputLimit::MaxTokens
+                && let Some(limit) = fields.shift_remove(OutputLimit::MaxTokens.as_str())
+            {
+                fields.insert(self.output_limit.as_str().to_owned(), limit);
+            }
+        }
+        body
     }
 
     pub fn load(path: &Path) -> Result<Self, ProfileError> {
@@ -131,12 +201,14 @@ impl Profile {
         }
     }
 
-    /// Keys of which the two hold different values, each with both; null for what is not known.
+    /// Keys of which the two hold different values, each with both; null for what is not known. Those on which nothing acts are
+    /// left out.
     pub fn differences(&self, other: &Self) -> Vec<(String, Value, Value)> {
         let [own, others] = [self, other].map(|profile| serde_json::to_value(profile).expect("plain data serialises"));
         let keys = |profile: &Value| profile.as_object().into_iter().flat_map(Map::keys).cloned().collect::<Vec<_>>();
         let keys: BTreeSet<String> = [&own, &others].into_iter().flat_map(keys).collect();
-        let differing = keys.into_iter().filter(|key| own.get(key) != others.get(key));
+        let matters = |key: &String| !REMARKS.contains(&key.as_str()) && own.get(key) != others.get(key);
+        let differing = keys.into_iter().filter(matters);
         differing.map(|key| (key.clone(), own[&key].clone(), others[&key].clone())).collect()
     }
 
@@ -182,6 +254,10 @@ fn default_schema_probes() -> u32 {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_default_schema_probes(probes: &u32) -> bool {
     *probes == default_schema_probes()
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn known_version<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
@@ -257,6 +333,15 @@ mod tests {
             embed_model: Some("e".to_owned()),
             max_schema_probes: 0,
             schema: Preset::StrictTypes.rules(),
+            context_tested_tokens: Some(6_000),
+            output_limit: OutputLimit::MaxCompletionTokens,
+            omit_temperature: true,
+            stream_usage: Some(false),
+            tested: Some(Tested {
+                at: "2026-12-01T10:00:00Z".to_owned(),
+                toolgauge: "0.1.0".to_owned(),
+                findings: BTreeMap::from([("native tools".to_owned(), "yes: \"quoted\"".to_owned())]),
+            }),
             ..hosted
         };
         assert_eq!(Profile::parse(&full.to_toml(), "p.toml").unwrap(), full);
@@ -271,6 +356,8 @@ mod tests {
         assert_eq!(found[0], ("context_tokens".to_owned(), Value::Null, 8_192.into()));
         assert_eq!(found[1], ("max_output_tokens".to_owned(), 1_024.into(), 64.into()));
         assert_eq!(found.len(), 2);
+        let examined = Profile { context_tested_tokens: Some(6_000), stream_usage: Some(true), ..planned.clone() };
+        assert_eq!(planned.differences(&examined), [], "what was only seen changes no answer");
     }
 
     #[test]
@@ -281,6 +368,38 @@ mod tests {
         let mut used = planned.clone();
         used.at_the_pace_of(&today);
         assert_eq!(used, Profile { concurrency: 9, tokens_per_minute: Some(5), ..planned });
+    }
+
+    #[test]
+    fn a_request_goes_out_as_the_profile_says() {
+        let request = ChatRequest {
+            model: "m".to_owned(),
+            messages: Vec::new(),
+            tools: Vec::new(),
+            tool_choice: None,
+            response_format: None,
+            temperature: Some(0.5),
+            max_tokens: Some(7),
+            seed: Some(1),
+        };
+        let plain = Profile::hosted("https://api.example.com/v1", "m");
+        assert_eq!(plain.body(&request).to_string(), serde_json::to_string(&request).unwrap());
+        let odd = Profile { output_limit: OutputLimit::MaxCompletionTokens, omit_temperature: true, ..plain };
+        assert_eq!(
+            odd.body(&request).to_string(),
+            r#"{"model":"m","messages":[],"seed":1,"max_completion_tokens":7}"#,
+            "the other fields keep their order"
+        );
+    }
+
+    #[test]
+    fn profiles_from_before_the_doctor_load_and_serialise_as_they_did() {
+        let text = format!(
+            "{HEAD}protocol = \"native\"\nmax_output_tokens = 256\ntool_name_rule = \"openai\"\nconcurrency = 1\n"
+        );
+        let profile = Profile::parse(&text, "p.toml").unwrap();
+        assert_eq!((profile.omit_temperature, profile.output_limit), (false, OutputLimit::MaxTokens));
+        assert_eq!(profile.to_toml(), text, "stored manifests and keys rest on it");
     }
 
     #[test]

@@ -36,7 +36,16 @@ impl Secret {
         if let Ok(mut value) = serde_json::from_str::<Value>(text) {
             return if self.redact_value(&mut value) { value.to_string() } else { text.to_owned() };
         }
-        self.redact_text(text)
+        text.split_inclusive('\n').map(|line| self.redact_line(line)).collect()
+    }
+
+    /// A line of what is no JSON as a whole: each event of a stream is a JSON text of its own.
+    fn redact_line(&self, line: &str) -> String {
+        let Some(mut event) = line.strip_prefix("data:").and_then(|event| serde_json::from_str::<Value>(event).ok())
+        else {
+            return self.redact_text(line);
+        };
+        if self.redact_value(&mut event) { format!("data: {event}\n") } else { line.to_owned() }
     }
 
     fn redact_text(&self, text: &str) -> String {
@@ -112,6 +121,7 @@ mod tests {
             r#"{"a": ["\u0061b/cd\u002befgh"]}"#,
             r#"{"ab/cd+efgh": 1}"#,
             "see ?key=ab%2Fcd%2Befgh",
+            "event: x\ndata: {\"delta\": \"\\u0061b/cd+efgh\"}\n\ndata: [DONE]\n",
             r"text with ab\/cd+efgh",
         ] {
             let redacted = slashes.redact(body);

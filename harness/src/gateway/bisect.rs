@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{AskError, Gateway, to_value};
+use super::{AskError, Gateway};
 use crate::catalogue::Catalogue;
 use crate::chat::{ChatRequest, Message, ToolDef};
 use crate::endpoint::{EndpointError, ErrorKind, Profile, Route, SchemaRules};
@@ -89,7 +89,7 @@ impl Gateway {
             max_tokens: Some(1),
             seed: refused.seed,
         };
-        let request = self.request(Route::Chat, to_value(&body), 0);
+        let request = self.request(Route::Chat, self.profile.body(&body), 0);
         if self.store.stored(&request.key()).is_none() {
             if *sent >= self.profile.max_schema_probes {
                 return Ok(None);

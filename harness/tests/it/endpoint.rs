@@ -176,6 +176,31 @@ async fn nobody_there_and_nobody_answering() {
 }
 
 #[tokio::test]
+async fn a_stream_is_read_to_its_end_with_the_times_of_its_pieces() {
+    let words = format!("data: {{\"choices\":[],\"x\":\"{KEY}\"}}\n\ndata: [DONE]\n\n");
+    let server = Server::always(Reply::new(200, &["content-type: text/event-stream"], &words)).await;
+    let streamed = transport(&server).stream(&json!({"stream": true})).await.unwrap();
+    assert_eq!(streamed.response.body, words.replace(KEY, "***"));
+    assert!(streamed.arrivals.is_empty(), "what was redacted no longer ends where it did");
+    let seen = &server.seen()[0];
+    assert_eq!((seen.path.as_str(), &seen.body), ("/v1/chat/completions", &json!({"stream": true})));
+    assert_eq!(seen.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+    let plain = Server::always(Reply::new(200, &[], "data: 1\n\n")).await;
+    let streamed = transport(&plain).stream(&json!({})).await.unwrap();
+    assert_eq!(streamed.arrivals.last().unwrap().0, "data: 1\n\n".len());
+}
+
+#[tokio::test]
+async fn the_list_of_models_is_asked_for_with_the_key() {
+    let server = Server::always(Reply::json(200, &json!({"data": [{"id": "m"}]}))).await;
+    let response = transport(&server).models().await.unwrap();
+    assert_eq!((response.status, response.body.as_str()), (200, r#"{"data":[{"id":"m"}]}"#));
+    let seen = &server.seen()[0];
+    assert_eq!((seen.path.as_str(), &seen.body), ("/v1/models", &Value::Null));
+    assert_eq!(seen.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
+}
+
+#[tokio::test]
 async fn retry_after_is_carried() {
     for (header, expected) in [
         ("retry-after: 2", Some(2_000)),

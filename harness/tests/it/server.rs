@@ -144,11 +144,14 @@ async fn read_request(stream: &mut TcpStream) -> Option<Seen> {
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
         .collect();
-    let length = headers.iter().find(|(name, _)| name == "content-length")?.1.parse::<usize>().ok()?;
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length = length.map_or(Some(0), |(_, length)| length.parse::<usize>().ok())?;
     while bytes.len() < head_length + length {
         if stream.read_buf(&mut bytes).await.ok()? == 0 {
             return None;
         }
     }
-    Some(Seen { path, headers, body: serde_json::from_slice(&bytes[head_length..]).ok()? })
+    let body = &bytes[head_length..];
+    let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(body).ok()? };
+    Some(Seen { path, headers, body })
 }

@@ -1,7 +1,9 @@
 //! One file per command.
 
+pub mod doctor;
 pub mod gate;
 pub mod import;
+pub mod init;
 pub mod lint;
 pub mod list;
 pub mod report;

@@ -1,4 +1,4 @@
-//! `toolgauge run`: the only command that may call a model.
+//! `toolgauge run`: asks a model, as only `doctor` does beside it.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -498,7 +498,7 @@ async fn measure_speed(endpoint: &EndpointInfo) -> anyhow::Result<Probe> {
             max_tokens: Some(max_tokens),
             seed: None,
         };
-        let body = serde_json::to_value(&request)?;
+        let body = endpoint.profile.body(&request);
         let watch = Stopwatch::start();
         let response = transport.post(Route::Chat, &body).await.or_exit(Exit::Endpoint)?;
         let value = classify(Route::Chat, response).or_exit(Exit::Endpoint)?;

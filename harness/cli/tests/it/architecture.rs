@@ -107,6 +107,18 @@ fn no_strategy_knows_a_vendor_or_a_model() {
 }
 
 #[test]
+fn only_two_commands_reach_an_endpoint() {
+    let src = root().join("harness/cli/src");
+    let reach: Vec<_> = files(".rs")
+        .into_iter()
+        .filter(|path| path.starts_with(&src) && !path.ends_with("setup.rs"))
+        .filter(|path| std::fs::read_to_string(path).unwrap().contains("transport(endpoint)"))
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(reach, ["doctor.rs", "run.rs"]);
+}
+
+#[test]
 fn no_file_of_code_is_longer_than_800_lines() {
     let files = files(".rs");
     assert!(files.len() > 40);

@@ -80,7 +80,8 @@ fn serve(stream: TcpStream, answer: &Behaviour, log: &Mutex<Vec<Value>>) -> Opti
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    let body: Value = serde_json::from_slice(&body).ok()?;
+    // A request for a list has no body.
+    let body: Value = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).ok()? };
     log.lock().unwrap().push(body.clone());
     let Answer { status, content_type, body, delay } = answer(&body, &authorization);
     std::thread::sleep(delay);
