@@ -1,6 +1,7 @@
 //! The one way to an endpoint: store first, then limits, then a turn for each attempt; every step recorded.
 
 mod bisect;
+mod lessons;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use crate::chat::{ChatReply, ChatRequest, EmbedRequest};
 use crate::clock::now_utc;
 use crate::endpoint::Profile;
-use crate::endpoint::{Attempt, GaveUp, RetryPolicy, Why, with_turns};
+use crate::endpoint::{Answered, Attempt, GaveUp, RetryPolicy, Why, with_turns};
 use crate::endpoint::{EndpointError, ErrorKind, Route, Transport};
 use crate::episode::{LimitKind, NotRunnable};
 use crate::ids::Digest;
@@ -26,6 +27,8 @@ use crate::turn::Turn;
 use crate::usage::{Price, Usage};
 
 pub use bisect::{is_probe, refused_schemas};
+use lessons::follow;
+pub use lessons::{Lesson, lessons};
 
 /// A request got no usable answer.
 #[derive(Debug, thiserror::Error)]
@@ -148,6 +151,8 @@ pub struct Gateway {
     scheduler: Arc<Scheduler>,
     in_flight: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
     bisected: tokio::sync::Mutex<bisect::Bisected>,
+    /// In the order in which they were learned.
+    lessons: Mutex<Vec<Lesson>>,
     stop: tokio::sync::watch::Sender<bool>,
 }
 
@@ -173,6 +178,7 @@ impl Gateway {
             max_downtime: caps.max_downtime.unwrap_or(DEFAULT_DOWNTIME),
         });
         let bisected = tokio::sync::Mutex::new(bisect::Bisected::of(&store));
+        let lessons = Mutex::new(lessons(&store));
         let mut gateway = Self {
             transport,
             store,
@@ -186,6 +192,7 @@ impl Gateway {
             scheduler,
             in_flight: Mutex::default(),
             bisected,
+            lessons,
             stop: tokio::sync::watch::Sender::new(false),
         };
         gateway.begin.0 = gateway.spent_on(|_| true);
@@ -384,20 +391,15 @@ impl Gateway {
             return Err(AskError::Stopping);
         }
         let mut turn = Turn::new(&self.scheduler, &self.store, key, request, tokens);
-        // The jitter of the waits is drawn from the key, so that no clock or shared state decides anything.
-        let seed = key.seed();
-        let mut ignore = |_: &Attempt| {};
-        let asked = (route, &request.body);
-        let attempts = with_turns(transport.as_ref(), asked, &self.policy, seed, &mut turn, &mut ignore);
-        let outcome = tokio::select! {
-            outcome = attempts => outcome,
+        let (outcome, lessons) = tokio::select! {
+            outcome = self.attempt(transport.as_ref(), route, &request.body, &mut turn) => outcome,
             _ = stop.wait_for(|stop| *stop) => return Err(AskError::Stopping),
         };
         match outcome {
             Ok(answered) => {
                 let failed: Vec<_> = answered.attempts.iter().map(failed_attempt).collect();
-                let response =
-                    Response { body: answered.value, latency_ms: answered.latency_ms, failed, replayed: false };
+                let Answered { value: body, latency_ms, .. } = answered;
+                let response = Response { body, latency_ms, failed, replayed: false, lessons };
                 let usage = used(&response.body, || Some(request.body.clone()));
                 self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(&usage, self.price);
                 self.halt_at_caps();
@@ -428,6 +430,48 @@ impl Gateway {
                 }
                 self.store.give_up(key, attempts.iter().map(failed_attempt).collect(), now_utc()).await?;
                 Err(AskError::Endpoint(EndpointFailure { error, attempts: count }))
+            }
+        }
+    }
+
+    /// Attempts in turn, and again where the endpoint refuses a parameter by its name: without it, or under the name that it
+    /// wants. A lesson that an answer confirms holds for the rest of the run.
+    async fn attempt(
+        &self,
+        transport: &dyn Transport,
+        route: Route,
+        asked: &Value,
+        turn: &mut Turn<'_>,
+    ) -> (Result<Answered, GaveUp<AskError>>, Vec<Lesson>) {
+        let mut lessons = self.lessons.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut before: Vec<Attempt> = Vec::new();
+        loop {
+            let (body, followed) = follow(&lessons, asked);
+            // The jitter of the waits is drawn from the key, so that no clock or shared state decides anything.
+            let seed = turn.seed();
+            let mut ignore = |_: &Attempt| {};
+            let mut result = with_turns(transport, (route, &body), &self.policy, seed, turn, &mut ignore).await;
+            let attempts = match &mut result {
+                Ok(answered) => &mut answered.attempts,
+                Err(gave_up) => &mut gave_up.attempts,
+            };
+            before.append(attempts);
+            std::mem::swap(attempts, &mut before);
+            match &mut result {
+                Ok(_) => {
+                    let mut known = self.lessons.lock().unwrap_or_else(PoisonError::into_inner);
+                    let new: Vec<Lesson> = followed.iter().copied().filter(|lesson| !known.contains(lesson)).collect();
+                    known.extend(new);
+                    return (result, followed);
+                }
+                Err(GaveUp { why: Why::Error(error), attempts }) => match Lesson::of(error, &body) {
+                    Some(lesson) if !lessons.contains(&lesson) => {
+                        lessons.push(lesson);
+                        before = std::mem::take(attempts);
+                    }
+                    _ => return (result, followed),
+                },
+                Err(GaveUp { why: Why::Closed(_), .. }) => return (result, followed),
             }
         }
     }

@@ -38,6 +38,11 @@ impl<'t> Turn<'t> {
         Self { scheduler, store, key, request, tokens, permit: None, intended: false, queued: Duration::ZERO }
     }
 
+    /// For the jitter of its waits.
+    pub(crate) fn seed(&self) -> u64 {
+        self.key.seed()
+    }
+
     /// How long it has waited for its attempts, apart from the waits between them that the policy asks for.
     pub(crate) fn queue_ms(&self) -> f64 {
         self.queued.as_secs_f64() * 1e3
@@ -49,7 +54,7 @@ impl Turnstile for Turn<'_> {
 
     async fn enter(&mut self) -> Result<(), AskError> {
         let start = Instant::now();
-        let permit = self.scheduler.admit(self.key.seed(), self.tokens).await?;
+        let permit = self.scheduler.admit(self.seed(), self.tokens).await?;
         self.queued += start.elapsed();
         // Not before: what waits has not been sent, and a run that ends while it does owes nothing for it.
         if !self.intended {

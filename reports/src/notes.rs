@@ -52,6 +52,8 @@ pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
             guesses.join(", ")
         ));
     }
+    notes.extend(rows.iter().filter_map(|row| own_tools(input, row)));
+    notes.extend(rows.iter().filter_map(prefix_cache));
     notes.extend(checks(rows));
     notes.extend(differences(rows));
     notes
@@ -148,6 +150,26 @@ fn outcomes(row: &Row) -> Option<String> {
     let rest = (!rest.is_empty()).then(|| format!("{}, no success", rest.join(", ")));
     let parts: Vec<String> = at_worst.into_iter().chain(rest).collect();
     (!parts.is_empty()).then(|| format!("{}: {}", row.strategy, parts.join("; ")))
+}
+
+/// A strategy whose search is never called cannot find anything, however good the search is.
+fn own_tools(input: &Input<'_>, row: &Row) -> Option<String> {
+    let unused = row.own_tools_unused.filter(|unused| unused.hits > 0)?;
+    let info = input.manifest.strategies.iter().find(|info| info.label == row.strategy)?;
+    Some(format!(
+        "{}: called none of its own tools ({}) in {} of {} that need a tool",
+        row.strategy,
+        info.meta.own_tools.join(", "),
+        grouped(unused.hits),
+        plural(unused.of, "answered episode", "answered episodes")
+    ))
+}
+
+fn prefix_cache(row: &Row) -> Option<String> {
+    (row.cache_invalidating_turns > 0).then(|| {
+        let turns = plural(row.cache_invalidating_turns, "turn", "turns");
+        format!("{}: {turns} with other definitions than the turn before, which no prefix cache serves", row.strategy)
+    })
 }
 
 /// Counts that a reader looks for even where they are 0.
@@ -258,6 +280,7 @@ pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary], subset: Option<
         }
     }
     warnings.extend(refused_schemas(input));
+    warnings.extend(refused_parameters(input));
     let (planned, missing) = rows().fold((0, 0), |(p, m), (_, row)| (p + row.planned, m + row.missing));
     if missing > 0 {
         warnings.push(format!(
@@ -286,6 +309,16 @@ fn unfinished(subset: &Subset) -> String {
         more => format!(" and {} more", grouped(more as u64)),
     };
     format!(", all of queries that were begun and not finished: {}{more}", named.join(", "))
+}
+
+/// What the model was given in place of what the run asks for.
+fn refused_parameters(input: &Input<'_>) -> Option<String> {
+    let lessons = &input.manifest.finish.as_ref()?.lessons;
+    let said: Vec<&str> = lessons.iter().map(|lesson| lesson.as_str()).collect();
+    let keys: Vec<String> = lessons.iter().filter_map(|lesson| Some(format!("`{}`", lesson.profile_line()?))).collect();
+    let next =
+        if keys.is_empty() { String::new() } else { format!("; next step: {} in profile.toml", keys.join(", ")) };
+    (!said.is_empty()).then(|| format!("the endpoint refused parameters: {}{next}", said.join(", ")))
 }
 
 /// Tools that a warning about refused schemas names.

@@ -131,6 +131,10 @@ pub struct Row {
     pub unanswerable: u64,
     /// Calls without the tool's schema in sight.
     pub guesses: u64,
+    /// Outer turns that began with other definitions than the turn before.
+    pub cache_invalidating_turns: u64,
+    /// Answered episodes that need a tool and in which none of the strategy's own tools was called; `None` if it has none.
+    pub own_tools_unused: Option<Share>,
     pub leaks: u64,
     pub truncation_suspected: u64,
     /// Episodes decided by a call to an unjudged tool.

@@ -54,6 +54,9 @@ pub(crate) fn row(input: &Input<'_>, info: &StrategyInfo, definition_tokens: Opt
         recall_by_kind: if meta.ranks { recall_by_kind(input, cells) } else { BTreeMap::new() },
         unanswerable: count(&|score| score.unanswerable),
         guesses: sum(&|score| score.guesses),
+        cache_invalidating_turns: sum(&|score| score.cache_invalidating_turns),
+        own_tools_unused: (!meta.own_tools.is_empty())
+            .then(|| share(asked(&scores).filter(|score| score.groups > 0).map(|score| score.own_calls == 0))),
         leaks: sum(&|score| score.leaks),
         truncation_suspected: count(&|score| score.truncation_suspected),
         hinges_on_unjudged: count(&|score| score.hinges_on_unjudged),

@@ -103,8 +103,12 @@ pub struct Score {
     pub substituted_core: bool,
     /// Calls made without the tool's schema in sight.
     pub guesses: u32,
+    /// Calls of tools that are the strategy's own, such as a search.
+    pub own_calls: u32,
     pub turns_outer: u32,
     pub turns_inner: u32,
+    /// Outer turns with other definitions in front than the turn before: whatever a server cached of the prompt is lost to them.
+    pub cache_invalidating_turns: u32,
     /// Turns up to the last covering call; `None` if not all groups were covered.
     pub turns_to_covered: Option<u32>,
     pub waste: BTreeMap<Waste, u32>,
@@ -206,7 +210,9 @@ pub fn score(episode: &Episode, input: &ScoreInput<'_>) -> Score {
             as u32,
         substituted_core: !all_covered && judged.wrong.iter().any(|tool| input.view.get(tool).is_some_and(|t| t.core)),
         guesses: calls.iter().filter(|call| call.tool.is_some() && !call.defined).count() as u32,
+        own_calls: calls.iter().filter(|call| matches!(call.verdict, Verdict::Own { .. })).count() as u32,
         turns_outer,
+        cache_invalidating_turns: cache_invalidating_turns(episode),
         turns_inner: episode.turns.len() as u32 - turns_outer,
         turns_to_covered: (all_covered && !groups.is_empty()).then(|| turns_to_covered(episode, &groups)).flatten(),
         waste: waste(episode, &labels),
@@ -292,6 +298,12 @@ fn turns_to_covered(episode: &Episode, groups: &[BTreeSet<&ToolId>]) -> Option<u
         })
         .max()
         .flatten()
+}
+
+/// Definitions stand at the head of a prompt, so that one more moves everything behind it.
+fn cache_invalidating_turns(episode: &Episode) -> u32 {
+    let defined = episode.exposed.iter().filter(|seen| seen.level == Level::Defined && seen.turn > 0);
+    defined.map(|seen| seen.turn).collect::<BTreeSet<_>>().len() as u32
 }
 
 fn stage(episode: &Episode, group: &BTreeSet<&ToolId>) -> Stage {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::Tool;
 use crate::endpoint::{Profile, Protocol, Rewrite};
 use crate::episode_loop::LoopSettings;
+use crate::gateway::Lesson;
 use crate::ids::{Digest, ToolId};
 use crate::strategy::StrategyMeta;
 use crate::text::plural;
@@ -276,4 +277,7 @@ pub struct Finish {
     /// `None` if no schema was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schemas: Option<RefusedSchemas>,
+    /// Parameters that the endpoint refused, and what was sent instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lessons: Vec<Lesson>,
 }

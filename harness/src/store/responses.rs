@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::log::{self, Log, LogError};
 use super::nearest::{Nearest, differences, distance};
 use crate::endpoint::EndpointError;
+use crate::gateway::Lesson;
 use crate::ids::Digest;
 
 const KIND: &str = "toolgauge-responses";
@@ -63,6 +64,9 @@ pub struct Response {
     /// Taken over from a recording: nothing was spent for it here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replayed: bool,
+    /// How what was sent differed from the request, for want of parameters that the endpoint takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lessons: Vec<Lesson>,
 }
 
 /// A refusal that asking again would only repeat: the prompt does not fit, a schema is not accepted, the model's own call was
@@ -440,7 +444,7 @@ mod tests {
     }
 
     fn response(text: &str) -> Response {
-        Response { body: json!({"t": text}), latency_ms: 1.5, failed: Vec::new(), replayed: false }
+        Response { body: json!({"t": text}), latency_ms: 1.5, failed: Vec::new(), replayed: false, lessons: Vec::new() }
     }
 
     #[tokio::test]

@@ -308,6 +308,26 @@ async fn what_a_responder_defines_joins_the_next_prompt() {
 }
 
 #[tokio::test]
+async fn row_32_a_model_that_never_searches_is_told_from_one_that_finds_nothing() {
+    let silent = Scene::new().play(vec![words("I cannot do that.")]).await.0.unwrap();
+    let silent = judge(&silent, &[("pay/pay_refund", 3)]);
+    assert_eq!((silent.own_calls, silent.success), (0, Some(false)));
+    let searched = Scene::new().play(vec![calls(&[("load", &json!({"what": "pay"}))])]).await.0.unwrap();
+    assert_eq!(judge(&searched, &[("pay/pay_refund", 3)]).own_calls, 1);
+}
+
+#[tokio::test]
+async fn row_36_a_turn_with_other_definitions_loses_the_prefix_cache() {
+    let load = || calls(&[("load", &json!({"what": "pay"}))]);
+    let episode = Scene::new().play(vec![load(), load(), words("Done.")]).await.0.unwrap();
+    let judged = judge(&episode, &[]);
+    assert_eq!(judged.turns_outer, 3);
+    assert_eq!(judged.cache_invalidating_turns, 1, "the second time nothing is added");
+    let direct = Scene::new().play(vec![calls(&[("mail_send", &json!({"id": 7}))])]).await.0.unwrap();
+    assert_eq!(judge(&direct, &[]).cache_invalidating_turns, 0);
+}
+
+#[tokio::test]
 async fn misuse_of_an_own_tool_is_its_own_waste() {
     let episode = Scene::new().play(vec![calls(&[("load", &json!({}))])]).await.0.unwrap();
     assert_eq!(judge(&episode, &[("pay/pay_refund", 3)]).waste, BTreeMap::from([(Waste::BridgeMisuse, 1)]));

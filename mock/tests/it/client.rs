@@ -10,7 +10,7 @@ use harness::endpoint::{
     Aliases, Answered, Attempt, EndpointError, ErrorKind, NameRule, OpenAi, OpenAiConfig, Profile, Protocol,
     RetryPolicy, Route, with_retries,
 };
-use harness::gateway::{Caps, Gateway, GatewayParts};
+use harness::gateway::{Caps, Gateway, GatewayParts, Lesson, lessons as lessons_of};
 use harness::ids::ToolId;
 use harness::store::responses::ResponseStore;
 use harness::tokens;
@@ -258,6 +258,37 @@ fn gateway(mock: &Mock, dir: &std::path::Path) -> Gateway {
         caps: Caps::default(),
         price: None,
     })
+}
+
+#[tokio::test]
+async fn row_20_refused_parameters_are_learned_once_and_written_down() {
+    let mock = fixture("max_completion_tokens").await;
+    let dir = tempfile::tempdir().unwrap();
+    let asked = |temperature: f64| {
+        let sampling = Sampling { temperature, ..sampling() };
+        conversation(Protocol::Native).request(&sampling)
+    };
+    let gateway = gateway(&mock, dir.path());
+    let first = gateway.chat(&asked(0.0), 100, 0).await.unwrap();
+    let second = gateway.chat(&asked(0.5), 100, 0).await.unwrap();
+    assert_eq!((first.attempts, second.attempts), (3, 1), "two refusals teach two lessons, and they hold");
+    let lessons = vec![Lesson::MaxCompletionTokens, Lesson::NoTemperature];
+    for answer in [&first, &second] {
+        assert_eq!(gateway.store().get(&answer.key).unwrap().lessons, lessons);
+    }
+    let key = first.key.clone();
+    let request = gateway.store().request(&key).unwrap();
+    assert!(
+        request.body["temperature"] == 0.0 && request.body["max_tokens"].is_u64(),
+        "it is kept as it was asked for"
+    );
+    drop(gateway);
+    let again = self::gateway(&mock, dir.path());
+    assert_eq!(again.chat(&asked(0.7), 100, 0).await.unwrap().attempts, 1, "the next process has it from the store");
+    drop(again);
+    assert_eq!(lessons_of(&ResponseStore::read(&dir.path().join("responses.jsonl")).unwrap()), lessons);
+    let sent = mock.stop().await;
+    assert_eq!(sent.len(), 5);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ mod binary;
 mod client;
 mod client_faults;
 mod connection;
+mod doctor;
 mod faults;
 mod log;
 mod readme;

@@ -1,5 +1,6 @@
 //! The numbers, worked out by hand or by a second way.
 
+use harness::gateway::Lesson;
 use harness::metric::score::{Score, Stage};
 use harness::metric::stats::{LEVEL, wilson};
 use harness::run::manifest::{PlannedCaps, RefusedSchema, RefusedSchemas};
@@ -283,6 +284,19 @@ fn refused_schemas_are_named_with_a_way_out() {
     assert!(
         warning.contains("no tool was found that it refuses by itself; 12 requests went into looking"),
         "{warning}"
+    );
+}
+
+#[test]
+fn refused_parameters_are_told_and_saved_next_time() {
+    let mut run = run().only(&["eager", "bm25-llm"], &[150]);
+    run.manifest.finish.as_mut().unwrap().lessons = vec![Lesson::MaxCompletionTokens, Lesson::NoTemperature];
+    assert_eq!(
+        summarise(&run.input()).warnings,
+        [
+            "the endpoint refused parameters: max_tokens was sent as max_completion_tokens, temperature was left out; next step: \
+          `output_limit = \"max_completion_tokens\"`, `omit_temperature = true` in profile.toml"
+        ]
     );
 }
 

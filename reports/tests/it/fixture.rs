@@ -182,6 +182,7 @@ fn manifest() -> Manifest {
             failed_attempts: 2,
             most_in_flight: 0,
             schemas: None,
+            lessons: Vec::new(),
         }),
     }
 }
@@ -264,7 +265,9 @@ fn score(job: &Job, query: u32) -> Score {
         harmful_calls: 0,
         substituted_core: false,
         guesses: u32::from(job.strategy == "bridge" && query == 3),
+        own_calls: u32::from(job.strategy == "bridge"),
         turns_outer: turns,
+        cache_invalidating_turns: 0,
         turns_inner: u32::from(job.strategy == "bridge"),
         turns_to_covered: (model && good && groups > 0).then_some(1),
         waste: if model && !good { BTreeMap::from([(Waste::WrongCall, 1)]) } else { BTreeMap::new() },
@@ -314,7 +317,9 @@ pub(crate) fn nothing_happened(score: &mut Score) {
     score.coverage_success = score.coverage_success.map(|_| false);
     score.covered = 0;
     score.wrong_calls = 0;
+    score.own_calls = 0;
     score.turns_outer = 0;
+    score.cache_invalidating_turns = 0;
     score.turns_inner = 0;
     score.turns_to_covered = None;
     score.waste.clear();

@@ -6,4 +6,5 @@ mod counts;
 mod files;
 mod fixture;
 mod properties;
+mod rows;
 mod tables;

@@ -11,7 +11,7 @@ use harness::dataset::Dataset;
 use harness::endpoint::{Profile, RetryPolicy, Route, classify};
 use harness::episode::Episode;
 use harness::episode_loop::Unfinished;
-use harness::gateway::{AskError, Caps, Gateway, GatewayParts, is_probe, refused_schemas};
+use harness::gateway::{AskError, Caps, Gateway, GatewayParts, is_probe, lessons, refused_schemas};
 use harness::ids::{Digest, JobKey};
 use harness::registry::Registry;
 use harness::run::dir::{RunDir, RunDirError, StoredRun};
@@ -301,6 +301,7 @@ fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize, dataset: &Dataset) 
             .endpoint
             .as_ref()
             .and_then(|endpoint| refused_schemas(&store, &endpoint.profile, &dataset.catalogue)),
+        lessons: lessons(&store),
     })
 }
 

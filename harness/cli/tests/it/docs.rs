@@ -58,3 +58,38 @@ fn tables_in_the_readme_are_what_report_prints() {
     }
     assert!(tables > 0, "README shows no table");
 }
+
+/// Rows of the tables in ENDPOINTS.md: number, and the name in the last column.
+fn rows_of_endpoints() -> Vec<(u32, String)> {
+    let text = std::fs::read_to_string(root().join("harness/ENDPOINTS.md")).unwrap();
+    let row = |line: &str| {
+        let mut cells = line.trim_matches('|').split('|').map(str::trim);
+        let number = cells.next()?.parse().ok()?;
+        Some((number, cells.next_back()?.trim_matches('`').to_owned()))
+    };
+    text.lines().filter_map(row).collect()
+}
+
+#[test]
+fn every_known_case_has_a_row_and_every_row_a_test() {
+    let rows = rows_of_endpoints();
+    let numbers: Vec<u32> = rows.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (1..=29).chain([32, 36, 37, 38, 39]).collect::<Vec<_>>());
+    let mut sources = String::new();
+    for folder in ["harness/src", "harness/tests", "harness/cli/tests", "mock/tests", "reports/tests"] {
+        read_rust(&root().join(folder), &mut sources);
+    }
+    for (number, test) in rows {
+        assert!(sources.contains(&format!("fn {test}(")), "row {number} names {test}, which is no test");
+    }
+}
+
+fn read_rust(folder: &std::path::Path, into: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            read_rust(&entry, into);
+        } else if entry.extension().is_some_and(|extension| extension == "rs") {
+            into.push_str(&std::fs::read_to_string(entry).unwrap());
+        }
+    }
+}
