@@ -121,6 +121,15 @@ pub(crate) fn dataset_name(manifest: &Manifest) -> String {
     format!("{} {}", manifest.dataset.name, manifest.dataset.revision)
 }
 
+/// What heads tables and plots: a plot is passed on without its settings, and confusable distractors are another task.
+pub(crate) fn subject(manifest: &Manifest) -> String {
+    let name = dataset_name(manifest);
+    match manifest.distractors {
+        DistractorKind::Random => name,
+        DistractorKind::Confusable => format!("{name}, confusable distractors"),
+    }
+}
+
 pub(crate) fn strategies(manifest: &Manifest) -> Vec<StrategySettings> {
     let strategy = |info: &harness::run::manifest::StrategyInfo| StrategySettings {
         label: info.label.clone(),

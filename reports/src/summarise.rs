@@ -28,7 +28,7 @@ pub fn summarise(input: &Input<'_>) -> Summary {
         strategies: settings::strategies(manifest),
         reference: manifest.reference.clone(),
         model: endpoint.map(|endpoint| endpoint.profile.model.clone()),
-        dataset: settings::dataset_name(manifest),
+        dataset: settings::subject(manifest),
         context_tokens: endpoint.and_then(|endpoint| endpoint.profile.context_tokens),
         estimate_ratio: estimate_ratio(input),
         warnings: warnings(input, &sizes, subset.as_ref()),
