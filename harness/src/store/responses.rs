@@ -118,6 +118,8 @@ struct Index {
     refusals: BTreeMap<Digest, Refusal>,
     /// Intents that neither a response nor a failure closed.
     open: BTreeSet<Digest>,
+    /// Intents that nothing closed before the same request was intended anew: their process died.
+    lost: usize,
     failed_attempts: usize,
 }
 
@@ -128,7 +130,9 @@ impl Index {
                 self.blobs.insert(digest, value);
             }
             Record::Intent { key, request, .. } => {
-                self.open.insert(key.clone());
+                if !self.open.insert(key.clone()) {
+                    self.lost += 1;
+                }
                 self.requests.insert(key, request);
             }
             Record::Failure { key, attempts, .. } => {
@@ -229,6 +233,11 @@ impl ResponseStore {
 
     /// Makes the intent durable. Call before sending.
     pub async fn intend(&self, key: &Digest, request: &Request, at: String) -> Result<(), LogError> {
+        self.append(self.intent(key, request, at)).await
+    }
+
+    /// An intent and the parts of its request that are not stored yet.
+    fn intent(&self, key: &Digest, request: &Request, at: String) -> Vec<Record> {
         let (slim, blobs) = slim(request);
         let mut records: Vec<Record> = {
             let index = self.index();
@@ -236,7 +245,7 @@ impl ResponseStore {
             new.map(|(digest, value)| Record::Blob { digest, value: value.clone() }).collect()
         };
         records.push(Record::Intent { key: key.clone(), at, request: slim });
-        self.append(records).await
+        records
     }
 
     /// Makes an answer durable. Call before using it.
@@ -249,13 +258,15 @@ impl ResponseStore {
         self.append(vec![Record::Refusal { key: key.clone(), at, refusal }]).await
     }
 
-    /// Takes over an answer from a recording.
+    /// Takes over an answer from a recording. Nothing is sent, so that no crash may leave the intent alone.
     pub async fn adopt(&self, key: &Digest, request: &Request, stored: Stored, at: String) -> Result<(), LogError> {
-        self.intend(key, request, at.clone()).await?;
-        match stored {
-            Stored::Response(response) => self.answer(key, Response { replayed: true, ..response }, at).await,
-            Stored::Refusal(refusal) => self.refuse(key, refusal, at).await,
-        }
+        let mut records = self.intent(key, request, at.clone());
+        let key = key.clone();
+        records.push(match stored {
+            Stored::Response(response) => Record::Response { key, at, response: Response { replayed: true, ..response } },
+            Stored::Refusal(refusal) => Record::Refusal { key, at, refusal },
+        });
+        self.append(records).await
     }
 
     /// Records that a request was given up.
@@ -309,9 +320,11 @@ impl ResponseStore {
         Ok(count)
     }
 
-    /// Requests that were in flight when a process died: possibly billed, answer unknown.
+    /// Requests that were in flight when a process died: possibly billed, answer unknown. Each time counts, and asking again
+    /// with success takes nothing back.
     pub fn possibly_billed(&self) -> usize {
-        self.index().open.len()
+        let index = self.index();
+        index.open.len() + index.lost
     }
 
     pub fn failed_attempts(&self) -> usize {
@@ -439,6 +452,28 @@ mod tests {
         assert_eq!(store.request(&asked.key()), Some(asked), "blobs are put back");
         let bytes = std::fs::read_to_string(&path).unwrap();
         assert_eq!(bytes.matches("tool_39").count(), 1, "definitions are stored once");
+    }
+
+    #[tokio::test]
+    async fn what_was_lost_stays_possibly_billed_when_it_is_asked_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("responses.jsonl");
+        let (asked, adopted) = (request("a", 0), request("b", 0));
+        for _ in 0..3 {
+            // Each time the process dies before the answer.
+            let store = ResponseStore::open(&path).unwrap();
+            store.intend(&asked.key(), &asked, String::new()).await.unwrap();
+        }
+        let store = ResponseStore::open(&path).unwrap();
+        assert_eq!(store.possibly_billed(), 3);
+        store.intend(&asked.key(), &asked, String::new()).await.unwrap();
+        store.answer(&asked.key(), response("yes"), String::new()).await.unwrap();
+        store.adopt(&adopted.key(), &adopted, Stored::Response(response("old")), String::new()).await.unwrap();
+        assert_eq!(store.possibly_billed(), 3);
+        drop(store);
+        let store = ResponseStore::read(&path).unwrap();
+        assert_eq!((store.possibly_billed(), store.len()), (3, 2));
+        assert!(store.get(&adopted.key()).unwrap().replayed);
     }
 
     #[test]
