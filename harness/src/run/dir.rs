@@ -142,7 +142,13 @@ impl StoredRun {
             return Err(RunDirError::Damaged { path: path.join("plan.jsonl"), line: plan.len(), message });
         }
         let mut last: HashMap<JobKey, Episode> = HashMap::new();
-        for episode in read_lines::<Episode>(&path.join("episodes.jsonl"), Some(SCHEMA))? {
+        let episodes_path = path.join("episodes.jsonl");
+        for episode in read_lines::<Episode>(&episodes_path, Some(SCHEMA))? {
+            // It may read as one of ours and mean something else.
+            if episode.schema > SCHEMA {
+                let found = u64::from(episode.schema);
+                return Err(RunDirError::Newer { path: episodes_path, found, known: SCHEMA });
+            }
             last.insert(episode.job.clone(), episode);
         }
         let episodes = plan.iter().filter_map(|job| last.remove(&job.key)).collect();

@@ -263,7 +263,9 @@ impl ResponseStore {
         let mut records = self.intent(key, request, at.clone());
         let key = key.clone();
         records.push(match stored {
-            Stored::Response(response) => Record::Response { key, at, response: Response { replayed: true, ..response } },
+            Stored::Response(response) => {
+                Record::Response { key, at, response: Response { replayed: true, ..response } }
+            }
             Stored::Refusal(refusal) => Record::Refusal { key, at, refusal },
         });
         self.append(records).await
