@@ -194,16 +194,17 @@ fn open_episodes(path: &Path) -> Result<File, RunDirError> {
 }
 
 fn read_lines<T: DeserializeOwned>(path: &Path, schema: Option<u32>) -> Result<Vec<T>, RunDirError> {
-    let text = std::fs::read_to_string(path).map_err(io_at(path))?;
+    // Bytes: an unfinished last line may end within a letter.
+    let bytes = std::fs::read(path).map_err(io_at(path))?;
     let mut values = Vec::new();
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        if !line.ends_with('\n') {
+    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        if !line.ends_with(b"\n") {
             break;
         }
-        match serde_json::from_str(line) {
+        match serde_json::from_slice(line) {
             Ok(value) => values.push(value),
             Err(error) => {
-                if let (Some(known), Ok(value)) = (schema, serde_json::from_str::<Value>(line)) {
+                if let (Some(known), Ok(value)) = (schema, serde_json::from_slice::<Value>(line)) {
                     check_version(path, &value["schema"], known)?;
                 }
                 let message = error.to_string();
