@@ -4,6 +4,7 @@
 
 mod architecture;
 mod docs;
+mod durability;
 mod errors;
 mod gate;
 mod import;
