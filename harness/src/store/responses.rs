@@ -116,10 +116,8 @@ struct Index {
     requests: BTreeMap<Digest, Request>,
     responses: BTreeMap<Digest, Response>,
     refusals: BTreeMap<Digest, Refusal>,
-    /// Intents that neither a response nor a failure closed.
-    open: BTreeSet<Digest>,
-    /// Intents that nothing closed before the same request was intended anew: their process died.
-    lost: usize,
+    /// Intents without an end. An end closes one: those of processes that died stay when another asks again.
+    open: BTreeMap<Digest, usize>,
     failed_attempts: usize,
 }
 
@@ -130,25 +128,33 @@ impl Index {
                 self.blobs.insert(digest, value);
             }
             Record::Intent { key, request, .. } => {
-                if !self.open.insert(key.clone()) {
-                    self.lost += 1;
-                }
+                *self.open.entry(key.clone()).or_default() += 1;
                 self.requests.insert(key, request);
             }
             Record::Failure { key, attempts, .. } => {
-                self.open.remove(&key);
+                self.close(&key);
                 self.failed_attempts += attempts.len();
             }
             Record::Refusal { key, refusal, .. } => {
-                self.open.remove(&key);
+                self.close(&key);
                 self.failed_attempts += refusal.attempts as usize;
                 self.refusals.entry(key).or_insert(refusal);
             }
             Record::Response { key, response, .. } => {
-                self.open.remove(&key);
+                self.close(&key);
                 self.failed_attempts += response.failed.len();
                 // The first answer stands: later steps may already depend on it.
                 self.responses.entry(key).or_insert(response);
+            }
+        }
+    }
+
+    /// One intent has come to an end.
+    fn close(&mut self, key: &Digest) {
+        if let Some(count) = self.open.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                self.open.remove(key);
             }
         }
     }
@@ -325,8 +331,7 @@ impl ResponseStore {
     /// Requests that were in flight when a process died: possibly billed, answer unknown. Each time counts, and asking again
     /// with success takes nothing back.
     pub fn possibly_billed(&self) -> usize {
-        let index = self.index();
-        index.open.len() + index.lost
+        self.index().open.values().sum()
     }
 
     pub fn failed_attempts(&self) -> usize {
