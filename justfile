@@ -28,5 +28,9 @@ test-live:
     @sh scripts/test-live-mcp.sh
     @sh scripts/test-live.sh
 
+# Twenty thousand episodes against the mock with a fifth of all requests in trouble: outcomes, memory, attempts (minutes)
+soak *ARGS:
+    python3 scripts/soak.py {{ARGS}}
+
 bench *ARGS:
     cargo bench --workspace {{ARGS}}

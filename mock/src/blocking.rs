@@ -36,6 +36,11 @@ impl BlockingMock {
         self.mock.log()
     }
 
+    /// See [`Mock::arrived`].
+    pub fn arrived(&self) -> usize {
+        self.mock.arrived()
+    }
+
     /// See [`Mock::most_in_flight`].
     pub fn most_in_flight(&self) -> usize {
         self.mock.most_in_flight()

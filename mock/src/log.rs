@@ -68,12 +68,13 @@ struct Inner {
     entries: Vec<Entry>,
     most: usize,
     file: Option<Box<dyn Write + Send>>,
+    keep_bodies: bool,
     failure: Option<io::Error>,
 }
 
 impl Log {
-    pub(crate) fn new(file: Option<Box<dyn Write + Send>>) -> Arc<Self> {
-        let inner = Inner { file, ..Inner::default() };
+    pub(crate) fn new(file: Option<Box<dyn Write + Send>>, keep_bodies: bool) -> Arc<Self> {
+        let inner = Inner { file, keep_bodies, ..Inner::default() };
         Arc::new(Self { start: Instant::now(), inner: Mutex::new(inner), in_flight: watch::Sender::new(0) })
     }
 
@@ -83,6 +84,10 @@ impl Log {
 
     pub(crate) fn entries(&self) -> Vec<Entry> {
         self.lock().entries.clone()
+    }
+
+    pub(crate) fn arrived(&self) -> usize {
+        self.lock().entries.len()
     }
 
     pub(crate) fn most_in_flight(&self) -> usize {
@@ -185,6 +190,9 @@ impl Ticket {
                 inner.failure.get_or_insert(error);
             }
         }
+        if !inner.keep_bodies {
+            entry.body = Value::Null;
+        }
         self.log.in_flight.send_modify(|count| *count -= 1);
     }
 }
@@ -230,7 +238,7 @@ mod tests {
     #[test]
     fn requests_are_counted_and_written_when_they_end() {
         let file = Shared::default();
-        let log = Log::new(Some(Box::new(file.clone())));
+        let log = Log::new(Some(Box::new(file.clone())), true);
         let arrive = || log.arrive("POST", "/v1/chat/completions", &HeaderMap::new());
         let (mut a, b) = (arrive(), arrive());
         a.sent(5);
@@ -253,10 +261,23 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_reported() {
-        let log = Log::new(Some(Box::new(Full)));
+        let log = Log::new(Some(Box::new(Full)), true);
         drop(log.arrive("GET", "/", &HeaderMap::new()));
         assert!(log.failure().is_some());
         assert_eq!(log.entries().len(), 1);
+    }
+
+    #[test]
+    fn bodies_that_are_not_kept_are_in_the_file() {
+        let file = Shared::default();
+        let log = Log::new(Some(Box::new(file.clone())), false);
+        let ticket = log.arrive("POST", "/v1/chat/completions", &HeaderMap::new());
+        ticket.note(|entry| entry.body = Value::from("asked"));
+        assert_eq!(log.entries()[0].body, "asked");
+        drop(ticket);
+        assert_eq!((log.arrived(), &log.entries()[0].body), (1, &Value::Null));
+        let written = String::from_utf8(file.0.lock().unwrap().clone()).unwrap();
+        assert!(written.contains(r#""body":"asked""#), "{written}");
     }
 
     #[test]

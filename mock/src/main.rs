@@ -70,7 +70,8 @@ async fn run(args: &Args) -> Result<(), String> {
         (None, Some(path)) => Script::load(path).map_err(|error| error.to_string())?,
         (None, None) => Script::default(),
     };
-    let settings = Settings { port: args.port, log: args.log.clone(), ..Settings::default() };
+    // Nobody can ask this process for its log; the file has it.
+    let settings = Settings { port: args.port, log: args.log.clone(), keep_bodies: false, ..Settings::default() };
     let stop = stop_signal().map_err(|error| format!("cannot listen for signals: {error}"))?;
     let mock = Mock::start_with(script, &settings).await.map_err(|error| cannot_start(&settings, &error))?;
     tell(&mock.base_url());

@@ -34,11 +34,14 @@ pub struct Settings {
     pub max_body_bytes: usize,
     /// A file that gets a line of JSON for each request when it ends; it is begun anew.
     pub log: Option<PathBuf>,
+    /// [`Mock::log`] gives bodies back. Without it an entry that has ended loses its body, which the file has: of long runs all
+    /// prompts together are gigabytes.
+    pub keep_bodies: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { port: 0, max_body_bytes: 32 << 20, log: None }
+        Self { port: 0, max_body_bytes: 32 << 20, log: None, keep_bodies: true }
     }
 }
 
@@ -64,7 +67,7 @@ impl Mock {
             Some(path) => Some(Box::new(File::create(path)?) as Box<dyn Write + Send>),
             None => None,
         };
-        let log = Log::new(file);
+        let log = Log::new(file, settings.keep_bodies);
         let server = Server {
             script,
             log: Arc::clone(&log),
@@ -88,6 +91,11 @@ impl Mock {
     /// All requests so far, in order of arrival. An answer that a client has is in here.
     pub fn log(&self) -> Vec<Entry> {
         self.log.entries()
+    }
+
+    /// How many requests have come so far; cheaper than counting the log, which is copied.
+    pub fn arrived(&self) -> usize {
+        self.log.arrived()
     }
 
     /// The most requests that were being answered at one time.

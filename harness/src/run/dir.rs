@@ -142,7 +142,13 @@ impl StoredRun {
             return Err(RunDirError::Damaged { path: path.join("plan.jsonl"), line: plan.len(), message });
         }
         let mut last: HashMap<JobKey, Episode> = HashMap::new();
-        for episode in read_lines::<Episode>(&path.join("episodes.jsonl"), Some(SCHEMA))? {
+        let episodes_path = path.join("episodes.jsonl");
+        for episode in read_lines::<Episode>(&episodes_path, Some(SCHEMA))? {
+            // It may read as one of ours and mean something else.
+            if episode.schema > SCHEMA {
+                let found = u64::from(episode.schema);
+                return Err(RunDirError::Newer { path: episodes_path, found, known: SCHEMA });
+            }
             last.insert(episode.job.clone(), episode);
         }
         let episodes = plan.iter().filter_map(|job| last.remove(&job.key)).collect();
@@ -188,16 +194,17 @@ fn open_episodes(path: &Path) -> Result<File, RunDirError> {
 }
 
 fn read_lines<T: DeserializeOwned>(path: &Path, schema: Option<u32>) -> Result<Vec<T>, RunDirError> {
-    let text = std::fs::read_to_string(path).map_err(io_at(path))?;
+    // Bytes: an unfinished last line may end within a letter.
+    let bytes = std::fs::read(path).map_err(io_at(path))?;
     let mut values = Vec::new();
-    for (index, line) in text.split_inclusive('\n').enumerate() {
-        if !line.ends_with('\n') {
+    for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
+        if !line.ends_with(b"\n") {
             break;
         }
-        match serde_json::from_str(line) {
+        match serde_json::from_slice(line) {
             Ok(value) => values.push(value),
             Err(error) => {
-                if let (Some(known), Ok(value)) = (schema, serde_json::from_str::<Value>(line)) {
+                if let (Some(known), Ok(value)) = (schema, serde_json::from_slice::<Value>(line)) {
                     check_version(path, &value["schema"], known)?;
                 }
                 let message = error.to_string();

@@ -120,8 +120,8 @@ struct Index {
     requests: BTreeMap<Digest, Request>,
     responses: BTreeMap<Digest, Response>,
     refusals: BTreeMap<Digest, Refusal>,
-    /// Intents that neither a response nor a failure closed.
-    open: BTreeSet<Digest>,
+    /// Intents without an end. An end closes one: those of processes that died stay when another asks again.
+    open: BTreeMap<Digest, usize>,
     failed_attempts: usize,
 }
 
@@ -132,23 +132,33 @@ impl Index {
                 self.blobs.insert(digest, value);
             }
             Record::Intent { key, request, .. } => {
-                self.open.insert(key.clone());
+                *self.open.entry(key.clone()).or_default() += 1;
                 self.requests.insert(key, request);
             }
             Record::Failure { key, attempts, .. } => {
-                self.open.remove(&key);
+                self.close(&key);
                 self.failed_attempts += attempts.len();
             }
             Record::Refusal { key, refusal, .. } => {
-                self.open.remove(&key);
+                self.close(&key);
                 self.failed_attempts += refusal.attempts as usize;
                 self.refusals.entry(key).or_insert(refusal);
             }
             Record::Response { key, response, .. } => {
-                self.open.remove(&key);
+                self.close(&key);
                 self.failed_attempts += response.failed.len();
                 // The first answer stands: later steps may already depend on it.
                 self.responses.entry(key).or_insert(response);
+            }
+        }
+    }
+
+    /// One intent has come to an end.
+    fn close(&mut self, key: &Digest) {
+        if let Some(count) = self.open.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                self.open.remove(key);
             }
         }
     }
@@ -233,6 +243,11 @@ impl ResponseStore {
 
     /// Makes the intent durable. Call before sending.
     pub async fn intend(&self, key: &Digest, request: &Request, at: String) -> Result<(), LogError> {
+        self.append(self.intent(key, request, at)).await
+    }
+
+    /// An intent and the parts of its request that are not stored yet.
+    fn intent(&self, key: &Digest, request: &Request, at: String) -> Vec<Record> {
         let (slim, blobs) = slim(request);
         let mut records: Vec<Record> = {
             let index = self.index();
@@ -240,7 +255,7 @@ impl ResponseStore {
             new.map(|(digest, value)| Record::Blob { digest, value: value.clone() }).collect()
         };
         records.push(Record::Intent { key: key.clone(), at, request: slim });
-        self.append(records).await
+        records
     }
 
     /// Makes an answer durable. Call before using it.
@@ -253,13 +268,17 @@ impl ResponseStore {
         self.append(vec![Record::Refusal { key: key.clone(), at, refusal }]).await
     }
 
-    /// Takes over an answer from a recording.
+    /// Takes over an answer from a recording. Nothing is sent, so that no crash may leave the intent alone.
     pub async fn adopt(&self, key: &Digest, request: &Request, stored: Stored, at: String) -> Result<(), LogError> {
-        self.intend(key, request, at.clone()).await?;
-        match stored {
-            Stored::Response(response) => self.answer(key, Response { replayed: true, ..response }, at).await,
-            Stored::Refusal(refusal) => self.refuse(key, refusal, at).await,
-        }
+        let mut records = self.intent(key, request, at.clone());
+        let key = key.clone();
+        records.push(match stored {
+            Stored::Response(response) => {
+                Record::Response { key, at, response: Response { replayed: true, ..response } }
+            }
+            Stored::Refusal(refusal) => Record::Refusal { key, at, refusal },
+        });
+        self.append(records).await
     }
 
     /// Records that a request was given up.
@@ -313,9 +332,10 @@ impl ResponseStore {
         Ok(count)
     }
 
-    /// Requests that were in flight when a process died: possibly billed, answer unknown.
+    /// Requests that were in flight when a process died: possibly billed, answer unknown. Each time counts, and asking again
+    /// with success takes nothing back.
     pub fn possibly_billed(&self) -> usize {
-        self.index().open.len()
+        self.index().open.values().sum()
     }
 
     pub fn failed_attempts(&self) -> usize {
@@ -465,6 +485,28 @@ mod tests {
         assert_eq!(store.request(&asked.key()), Some(asked), "blobs are put back");
         let bytes = std::fs::read_to_string(&path).unwrap();
         assert_eq!(bytes.matches("tool_39").count(), 1, "definitions are stored once");
+    }
+
+    #[tokio::test]
+    async fn what_was_lost_stays_possibly_billed_when_it_is_asked_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("responses.jsonl");
+        let (asked, adopted) = (request("a", 0), request("b", 0));
+        for _ in 0..3 {
+            // Each time the process dies before the answer.
+            let store = ResponseStore::open(&path).unwrap();
+            store.intend(&asked.key(), &asked, String::new()).await.unwrap();
+        }
+        let store = ResponseStore::open(&path).unwrap();
+        assert_eq!(store.possibly_billed(), 3);
+        store.intend(&asked.key(), &asked, String::new()).await.unwrap();
+        store.answer(&asked.key(), response("yes"), String::new()).await.unwrap();
+        store.adopt(&adopted.key(), &adopted, Stored::Response(response("old")), String::new()).await.unwrap();
+        assert_eq!(store.possibly_billed(), 3);
+        drop(store);
+        let store = ResponseStore::read(&path).unwrap();
+        assert_eq!((store.possibly_billed(), store.len()), (3, 2));
+        assert!(store.get(&adopted.key()).unwrap().replayed);
     }
 
     #[test]

@@ -152,8 +152,10 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
             why.push_str(&used(&dir, &gateway)?);
         }
     }
-    // Also where nothing was left to do: a process may have died after its last episode and before this line.
-    if !todo.is_empty() || manifest.finish.is_none() {
+    // Also where nothing was left to do: a process may have died after its last episode and before this line, and what an
+    // earlier one wrote here, that it was interrupted, would stand for ever.
+    let complete = manifest.finish.as_ref().is_some_and(|finish| finish.how == "complete");
+    if !todo.is_empty() || !complete {
         manifest.finish = Some(finish(&how, &dir, most_in_flight, &dataset)?);
         dir.update(&manifest).or_exit(Exit::Usage)?;
     }

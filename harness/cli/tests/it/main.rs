@@ -5,6 +5,7 @@
 mod architecture;
 mod docs;
 mod doctor;
+mod durability;
 mod errors;
 mod gate;
 mod import;

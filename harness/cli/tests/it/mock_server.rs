@@ -5,7 +5,7 @@ use std::process::Output;
 
 use mock::{BlockingMock, Script, fixtures};
 
-use crate::support::{atlas, episodes, outcome, toolgauge};
+use crate::support::{atlas, episodes, outcome, root, toolgauge};
 
 /// A run in `dir` with `concurrency` requests in flight.
 fn run(dir: &Path, mock: &BlockingMock, concurrency: usize, strategies: &str) -> Output {
@@ -56,6 +56,13 @@ fn faults_that_pass_change_no_episode_and_every_attempt_is_in_the_servers_log() 
     let store = harness::store::responses::ResponseStore::read(&stormy.path().join("a/responses.jsonl")).unwrap();
     assert_eq!(log.iter().filter(|entry| entry.faults.is_empty()).count(), store.len(), "what is good is stored");
     assert_eq!(store.failed_attempts(), struck);
+}
+
+#[test]
+fn the_script_of_the_soak_can_be_read() {
+    let script = Script::load(&root().join("scripts/soak.toml")).unwrap();
+    let untouched: f64 = script.faults.iter().map(|fault| 1.0 - fault.when.share.unwrap()).product();
+    assert!((untouched - 0.8).abs() < 0.005, "{untouched} of all requests meet no fault");
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use harness::episode::Episode;
+use harness::ids::Digest;
 use harness::run::dir::StoredRun;
+use harness::store::responses::Request;
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
@@ -46,6 +48,21 @@ pub(crate) fn run_ok(dir: &Path, args: &[&str]) -> String {
 /// Episodes of a run without their times, in plan order.
 pub(crate) fn episodes(run: &Path) -> Vec<Episode> {
     StoredRun::read(run).unwrap().episodes.into_iter().map(Episode::without_times).collect()
+}
+
+/// The identity in [`write_profile`]. It stays the same where a run meets a server on another port.
+const ENDPOINT: &str = "test-endpoint";
+
+/// Writes `profile.toml`, of the model `m`.
+pub(crate) fn write_profile(dir: &Path, concurrency: usize) {
+    let profile = format!("version = 1\nid = \"{ENDPOINT}\"\nmodel = \"m\"\nconcurrency = {concurrency}\n");
+    std::fs::write(dir.join("profile.toml"), profile).unwrap();
+}
+
+/// The key of a chat request in the store of a run with that profile and no repeats.
+pub(crate) fn request_key(body: &serde_json::Value) -> Digest {
+    let (route, endpoint) = ("chat/completions".to_owned(), ENDPOINT.to_owned());
+    Request { route, endpoint, repeat: 0, body: body.clone() }.key()
 }
 
 /// A copy of the atlas dataset that a test may spoil.
