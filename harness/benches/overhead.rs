@@ -162,7 +162,7 @@ fn overhead(criterion: &mut Criterion) {
                 policy: RetryPolicy::default(),
                 caps: Caps::default(),
                 price: None,
-            });
+            }).expect("nothing is stored yet");
             let work = Work {
                 dataset: &dataset,
                 subsets: HashMap::from([(150, Subset::whole(&dataset.catalogue))]),

@@ -168,7 +168,8 @@ pub struct GatewayParts {
 }
 
 impl Gateway {
-    pub fn new(parts: GatewayParts) -> Self {
+    /// Reads from the store what the run has spent and learned so far.
+    pub fn new(parts: GatewayParts) -> Result<Self, LogError> {
         let GatewayParts { transport, store, cassettes, profile, policy, caps, price } = parts;
         let scheduler = Scheduler::new(&Limits {
             concurrency: profile.concurrency,
@@ -177,8 +178,8 @@ impl Gateway {
             max_time: caps.max_time,
             max_downtime: caps.max_downtime.unwrap_or(DEFAULT_DOWNTIME),
         });
-        let bisected = tokio::sync::Mutex::new(bisect::Bisected::of(&store));
-        let lessons = Mutex::new(lessons(&store));
+        let bisected = tokio::sync::Mutex::new(bisect::Bisected::of(&store)?);
+        let lessons = Mutex::new(lessons(&store)?);
         let mut gateway = Self {
             transport,
             store,
@@ -195,10 +196,10 @@ impl Gateway {
             lessons,
             stop: tokio::sync::watch::Sender::new(false),
         };
-        gateway.begin.0 = gateway.spent_on(|_| true);
+        gateway.begin.0 = gateway.spent_on(|_| true)?;
         *gateway.spent.lock().unwrap_or_else(PoisonError::into_inner) = gateway.begin.0;
         gateway.halt_at_caps();
-        gateway
+        Ok(gateway)
     }
 
     pub fn profile(&self) -> &Profile {
@@ -214,13 +215,20 @@ impl Gateway {
     }
 
     /// The part of [`Self::spent`] that went into the answers to these requests.
-    pub fn spent_on(&self, counts: impl Fn(&Digest) -> bool) -> Spent {
+    pub fn spent_on(&self, counts: impl Fn(&Digest) -> bool) -> Result<Spent, LogError> {
         let mut spent = Spent::nothing(self.price);
-        let own = self.store.responses().into_iter().filter(|(key, response)| !response.replayed && counts(key));
-        for (key, response) in own {
-            spent.add(&used(&response.body, || self.store.request(&key).map(|request| request.body)), self.price);
+        for answer in self.store.responses() {
+            let (key, response) = answer?;
+            if response.replayed || !counts(&key) {
+                continue;
+            }
+            let usage = match Usage::parse(&response.body["usage"]) {
+                Some(usage) => usage,
+                None => estimate(&response.body, self.store.request(&key)?.as_ref()),
+            };
+            spent.add(&usage, self.price);
         }
-        spent
+        Ok(spent)
     }
 
     /// What there is to tell of the way to the endpoint, once there is something.
@@ -351,12 +359,15 @@ impl Gateway {
 
     /// What this run or a recording knows; a recording's answer becomes the run's own, so that the run is whole by itself.
     async fn stored(&self, key: &Digest, request: &Request) -> Result<Option<Known>, AskError> {
-        let mut known = self.store.stored(key);
-        if known.is_none()
-            && let Some(recorded) = self.cassettes.iter().find_map(|cassette| cassette.stored(key))
-        {
-            self.store.adopt(key, request, recorded.clone(), now_utc()).await?;
-            known = Some(recorded);
+        let mut known = self.store.stored(key)?;
+        for cassette in &self.cassettes {
+            if known.is_some() {
+                break;
+            }
+            if let Some(recorded) = cassette.stored(key)? {
+                self.store.adopt(key, request, recorded.clone(), now_utc()).await?;
+                known = Some(recorded);
+            }
         }
         Ok(known.map(|known| match known {
             Stored::Refusal(Refusal { error, attempts }) => {
@@ -383,7 +394,8 @@ impl Gateway {
     ) -> Result<Answer<Value>, AskError> {
         let Some(transport) = &self.transport else {
             let stores = std::iter::once(&self.store).chain(&self.cassettes);
-            let nearest = stores.filter_map(|store| store.nearest(request)).min_by_key(|found| found.differences.len());
+            let found = stores.map(|store| store.nearest(request)).collect::<Result<Vec<_>, _>>()?;
+            let nearest = found.into_iter().flatten().min_by_key(|found| found.differences.len());
             return Err(AskError::NotRecorded { key: key.clone(), nearest: nearest.map(Box::new) });
         };
         let mut stop = self.stop.subscribe();
@@ -400,7 +412,8 @@ impl Gateway {
                 let failed: Vec<_> = answered.attempts.iter().map(failed_attempt).collect();
                 let Answered { value: body, latency_ms, .. } = answered;
                 let response = Response { body, latency_ms, failed, replayed: false, lessons };
-                let usage = used(&response.body, || Some(request.body.clone()));
+                let usage = Usage::parse(&response.body["usage"]);
+                let usage = usage.unwrap_or_else(|| estimate(&response.body, Some(request)));
                 self.spent.lock().unwrap_or_else(PoisonError::into_inner).add(&usage, self.price);
                 self.halt_at_caps();
                 self.store.answer(key, response.clone(), now_utc()).await?;
@@ -490,13 +503,13 @@ impl Gateway {
     }
 }
 
-/// What an answer cost, by its own word. Without one an estimate: better than a cap that never closes.
-fn used(body: &Value, request: impl FnOnce() -> Option<Value>) -> Usage {
-    Usage::parse(&body["usage"]).unwrap_or_else(|| Usage {
-        input_tokens: request().map_or(0, |request| tokens::count_json(&request)),
+/// What an answer cost that does not say so: better than a cap that never closes.
+fn estimate(body: &Value, request: Option<&Request>) -> Usage {
+    Usage {
+        input_tokens: request.map_or(0, |request| tokens::count_json(&request.body)),
         output_tokens: tokens::count_json(body),
         ..Usage::default()
-    })
+    }
 }
 
 /// An answer or a refusal that need not be asked for.

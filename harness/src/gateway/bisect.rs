@@ -36,10 +36,10 @@ pub(super) struct Bisected {
 }
 
 impl Bisected {
-    pub(super) fn of(store: &ResponseStore) -> Self {
-        let alone = refused_lists(store).into_iter().filter(|(tools, _)| tools.len() == 1);
+    pub(super) fn of(store: &ResponseStore) -> Result<Self, LogError> {
+        let alone = refused_lists(store)?.into_iter().filter(|(tools, _)| tools.len() == 1);
         let refused = alone.map(|(tools, _)| Digest::of_json(&tools[0])).collect();
-        Self { sets: BTreeSet::new(), refused, sent: store.count_requests(is_probe) as u32 }
+        Ok(Self { sets: BTreeSet::new(), refused, sent: store.count_requests(is_probe)? as u32 })
     }
 }
 
@@ -90,7 +90,7 @@ impl Gateway {
             seed: refused.seed,
         };
         let request = self.request(Route::Chat, self.profile.body(&body), 0);
-        if self.store.stored(&request.key()).is_none() {
+        if self.store.stored(&request.key())?.is_none() {
             if *sent >= self.profile.max_schema_probes {
                 return Ok(None);
             }
@@ -117,18 +117,22 @@ pub fn is_probe(body: &Value) -> bool {
 }
 
 /// Lists of tools that were refused for a schema, each with words of the endpoint.
-fn refused_lists(store: &ResponseStore) -> Vec<(Vec<ToolDef>, EndpointError)> {
+fn refused_lists(store: &ResponseStore) -> Result<Vec<(Vec<ToolDef>, EndpointError)>, LogError> {
     let read = |(tools, error): (Value, EndpointError)| {
         Some((serde_json::from_value::<Vec<ToolDef>>(tools).ok()?, error)).filter(|(tools, _)| !tools.is_empty())
     };
-    store.refused_tools(EndpointError::may_be_one_schema).into_iter().filter_map(read).collect()
+    Ok(store.refused_tools(EndpointError::may_be_one_schema)?.into_iter().filter_map(read).collect())
 }
 
 /// What a run learned of schemas that its endpoint refuses; `None` if it refused none.
-pub fn refused_schemas(store: &ResponseStore, profile: &Profile, catalogue: &Catalogue) -> Option<RefusedSchemas> {
-    let lists = refused_lists(store);
+pub fn refused_schemas(
+    store: &ResponseStore,
+    profile: &Profile,
+    catalogue: &Catalogue,
+) -> Result<Option<RefusedSchemas>, LogError> {
+    let lists = refused_lists(store)?;
     if lists.is_empty() {
-        return None;
+        return Ok(None);
     }
     let alone: Vec<(&ToolDef, &EndpointError)> =
         lists.iter().filter(|(tools, _)| tools.len() == 1).map(|(tools, error)| (&tools[0], error)).collect();
@@ -144,7 +148,7 @@ pub fn refused_schemas(store: &ResponseStore, profile: &Profile, catalogue: &Cat
         .collect();
     refused.sort_by(|a, b| a.tool.cmp(&b.tool));
     refused.dedup_by(|a, b| a.tool == b.tool);
-    Some(RefusedSchemas { refused, unexplained, probes: store.count_requests(is_probe) })
+    Ok(Some(RefusedSchemas { refused, unexplained, probes: store.count_requests(is_probe)? }))
 }
 
 /// The tool of the catalogue that a definition is of; its own name where it is none of the catalogue's.

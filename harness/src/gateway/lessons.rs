@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::endpoint::{EndpointError, ErrorKind};
+use crate::store::log::LogError;
 use crate::store::responses::ResponseStore;
 
 const MAX_TOKENS: &str = "max_tokens";
@@ -119,10 +120,12 @@ pub(super) fn follow<'b>(lessons: &[Lesson], body: &'b Value) -> (Cow<'b, Value>
 }
 
 /// What the answers of a store were given in place of what was asked for.
-pub fn lessons(store: &ResponseStore) -> Vec<Lesson> {
-    let responses = store.responses();
-    let all: BTreeSet<Lesson> = responses.iter().flat_map(|(_, response)| &response.lessons).copied().collect();
-    all.into_iter().collect()
+pub fn lessons(store: &ResponseStore) -> Result<Vec<Lesson>, LogError> {
+    let mut all = BTreeSet::new();
+    for answer in store.responses() {
+        all.extend(answer?.1.lessons);
+    }
+    Ok(all.into_iter().collect())
 }
 
 #[cfg(test)]

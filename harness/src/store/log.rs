@@ -11,9 +11,10 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -44,6 +45,10 @@ pub enum LogError {
     Io { path: PathBuf, source: io::Error },
     #[error("{path}:{line}: damaged: {what}; restore the file, or start a new run")]
     Damaged { path: PathBuf, line: usize, what: String },
+    #[error(
+        "{path}: the record at byte {at} is not what was written there: {what}; restore the file, or start a new run"
+    )]
+    Altered { path: PathBuf, at: u64, what: String },
     #[error("{path}: is a log of {found:?}, expected {expected:?}")]
     OtherKind { path: PathBuf, found: String, expected: String },
     #[error(
@@ -60,10 +65,20 @@ impl LogError {
     }
 }
 
+/// Where a record's line stands in its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Byte at which the line begins.
+    pub at: u64,
+    pub bytes: u32,
+}
+
 /// What a log held when it was opened.
 #[derive(Debug)]
 pub struct Contents {
     pub records: Vec<Value>,
+    /// Of each record.
+    pub places: Vec<Place>,
     /// Bytes of a last line that a crash left unfinished. They were never acknowledged to anybody.
     pub torn_bytes: usize,
     /// There was a whole header.
@@ -103,7 +118,8 @@ pub fn read(path: &Path, kind: &str) -> Result<Contents, LogError> {
 }
 
 fn parse(path: &Path, kind: &str, bytes: &[u8]) -> Result<Contents, LogError> {
-    let mut contents = Contents { records: Vec::new(), torn_bytes: 0, headed: false };
+    let mut contents = Contents { records: Vec::new(), places: Vec::new(), torn_bytes: 0, headed: false };
+    let mut at = 0;
     let lines: Vec<_> = bytes.split_inclusive(|&byte| byte == b'\n').collect();
     for (index, line) in lines.iter().enumerate() {
         if !line.ends_with(b"\n") {
@@ -135,14 +151,43 @@ fn parse(path: &Path, kind: &str, bytes: &[u8]) -> Result<Contents, LogError> {
             contents.headed = true;
         } else {
             contents.records.push(record);
+            contents.places.push(Place { at, bytes: line.len() as u32 });
         }
+        at += line.len() as u64;
     }
     Ok(contents)
 }
 
+/// Reads single records of a log again, which are too many to be kept.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+impl Reader {
+    pub fn open(path: &Path) -> Result<Self, LogError> {
+        let file = File::open(path).map_err(LogError::io(path))?;
+        Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
+    }
+
+    /// The record at a place that [`Log::append`] or [`Contents`] named.
+    pub fn record<T: DeserializeOwned>(&self, place: Place) -> Result<T, LogError> {
+        let mut line = vec![0; place.bytes as usize];
+        {
+            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            let read = file.seek(SeekFrom::Start(place.at)).and_then(|_| file.read_exact(&mut line));
+            read.map_err(LogError::io(&self.path))?;
+        }
+        let record = decode(&line).and_then(|record| serde_json::from_value(record).map_err(|error| error.to_string()));
+        record.map_err(|what| LogError::Altered { path: self.path.clone(), at: place.at, what })
+    }
+}
+
 struct Append {
     line: Vec<u8>,
-    done: oneshot::Sender<Result<(), String>>,
+    /// Told the byte at which the line begins.
+    done: oneshot::Sender<Result<u64, String>>,
 }
 
 /// A log open for appending. Dropping it waits for what was queued.
@@ -181,17 +226,23 @@ impl Log {
         Ok((Self { path: path.to_owned(), queue: Some(queue), writer: Some(writer) }, contents))
     }
 
-    /// Appends records in their order and returns once all are durable.
-    pub async fn append<T: Serialize>(&self, records: &[T]) -> Result<(), LogError> {
+    /// Appends records in their order and returns their places once all are durable.
+    pub async fn append<T: Serialize>(&self, records: &[T]) -> Result<Vec<Place>, LogError> {
         let mut line = Vec::new();
+        let mut ends = Vec::with_capacity(records.len());
         for record in records {
             line.extend(encode(&serde_json::to_vec(record).expect("plain data serialises")));
+            ends.push(line.len() as u64);
         }
         let (done, durable) = oneshot::channel();
         let queued = self.queue.as_ref().is_some_and(|queue| queue.send(Append { line, done }).is_ok());
         let outcome = if queued { durable.await.ok() } else { None };
         match outcome {
-            Some(Ok(())) => Ok(()),
+            Some(Ok(begin)) => {
+                let begins = std::iter::once(0).chain(ends.iter().copied());
+                let places = begins.zip(&ends).map(|(from, to)| Place { at: begin + from, bytes: (to - from) as u32 });
+                Ok(places.collect())
+            }
             Some(Err(why)) => Err(LogError::Closed { path: self.path.clone(), why }),
             None => Err(LogError::Closed { path: self.path.clone(), why: "the writer has stopped".to_owned() }),
         }
@@ -211,6 +262,7 @@ fn write_loop(file: &mut File, mut length: u64, appends: &mpsc::Receiver<Append>
     let mut failed: Option<String> = None;
     while let Ok(first) = appends.recv() {
         let batch: Vec<_> = std::iter::once(first).chain(appends.try_iter()).collect();
+        let mut at = length;
         if failed.is_none() {
             let bytes = batch.iter().map(|append| append.line.as_slice()).collect::<Vec<_>>().concat();
             match file.write_all(&bytes).and_then(|()| file.sync_data()) {
@@ -223,7 +275,9 @@ fn write_loop(file: &mut File, mut length: u64, appends: &mpsc::Receiver<Append>
             }
         }
         for append in batch {
-            let _ = append.done.send(failed.clone().map_or(Ok(()), Err));
+            let begin = at;
+            at += append.line.len() as u64;
+            let _ = append.done.send(failed.clone().map_or(Ok(begin), Err));
         }
     }
 }

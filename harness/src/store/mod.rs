@@ -3,3 +3,4 @@
 pub mod log;
 pub mod nearest;
 pub mod responses;
+mod slim;

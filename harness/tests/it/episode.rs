@@ -154,7 +154,8 @@ impl Scene {
             policy: RetryPolicy { max_attempts: 2, base_ms: 1, cap_ms: 1, budget_ms: 10 },
             caps: Caps::default(),
             price: None,
-        });
+        })
+        .unwrap();
         let prepared = Fixed { offer: self.offer.clone() };
         let stage = Stage {
             validators: &Validators::new(catalogue.clone()),

@@ -155,7 +155,8 @@ async fn go_on(dataset: &Dataset, path: &Path) -> u64 {
         policy: RetryPolicy::default(),
         caps: Caps::default(),
         price: None,
-    });
+    })
+    .unwrap();
     let before = gateway.spent().requests;
     let work = Work {
         dataset,

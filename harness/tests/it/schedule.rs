@@ -63,7 +63,8 @@ fn way(server: &Arc<Server>, concurrency: usize, caps: Caps) -> Way {
         policy: RetryPolicy { max_attempts: 4, base_ms: 1, cap_ms: 1, budget_ms: 10 },
         caps,
         price: None,
-    });
+    })
+    .unwrap();
     Way { gateway, _dir: dir }
 }
 

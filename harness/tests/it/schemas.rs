@@ -91,6 +91,7 @@ impl Desk {
             caps,
             price: None,
         })
+        .unwrap()
     }
 
     /// Asks with each of these lists of tools in a process of its own and returns how many requests were sent for all.
@@ -105,7 +106,7 @@ impl Desk {
 
     fn found(&self, catalogue: &Catalogue) -> Option<RefusedSchemas> {
         let store = ResponseStore::read(&self.folder.path().join("responses.jsonl")).unwrap();
-        refused_schemas(&store, &self.profile, catalogue)
+        refused_schemas(&store, &self.profile, catalogue).unwrap()
     }
 }
 
@@ -236,7 +237,8 @@ async fn a_recording_without_probes_still_plays() {
         policy: RetryPolicy::default(),
         caps: Caps::default(),
         price: None,
-    });
+    })
+    .unwrap();
     let asked = gateway.chat(&request(&catalogue, &desk.profile, 0..20), 100, 0).await;
     assert!(matches!(asked, Err(AskError::Endpoint(_))), "{asked:?}");
 }

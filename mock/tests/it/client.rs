@@ -244,7 +244,7 @@ async fn row_19_an_error_in_a_success_is_repeated_and_never_stored() {
     let gateway = gateway(&mock, dir.path());
     let answer = gateway.chat(&conversation(Protocol::Native).request(&sampling()), 100, 0).await.unwrap();
     assert_eq!((answer.attempts, gateway.store().len()), (5, 1));
-    let stored = gateway.store().get(&answer.key).unwrap();
+    let stored = gateway.store().get(&answer.key).unwrap().unwrap();
     assert!(stored.body["choices"][0]["message"].is_object());
 }
 
@@ -258,6 +258,7 @@ fn gateway(mock: &Mock, dir: &std::path::Path) -> Gateway {
         caps: Caps::default(),
         price: None,
     })
+    .unwrap()
 }
 
 #[tokio::test]
@@ -274,10 +275,10 @@ async fn row_20_refused_parameters_are_learned_once_and_written_down() {
     assert_eq!((first.attempts, second.attempts), (3, 1), "two refusals teach two lessons, and they hold");
     let lessons = vec![Lesson::MaxCompletionTokens, Lesson::NoTemperature];
     for answer in [&first, &second] {
-        assert_eq!(gateway.store().get(&answer.key).unwrap().lessons, lessons);
+        assert_eq!(gateway.store().get(&answer.key).unwrap().unwrap().lessons, lessons);
     }
     let key = first.key.clone();
-    let request = gateway.store().request(&key).unwrap();
+    let request = gateway.store().request(&key).unwrap().unwrap();
     assert!(
         request.body["temperature"] == 0.0 && request.body["max_tokens"].is_u64(),
         "it is kept as it was asked for"
@@ -286,7 +287,7 @@ async fn row_20_refused_parameters_are_learned_once_and_written_down() {
     let again = self::gateway(&mock, dir.path());
     assert_eq!(again.chat(&asked(0.7), 100, 0).await.unwrap().attempts, 1, "the next process has it from the store");
     drop(again);
-    assert_eq!(lessons_of(&ResponseStore::read(&dir.path().join("responses.jsonl")).unwrap()), lessons);
+    assert_eq!(lessons_of(&ResponseStore::read(&dir.path().join("responses.jsonl")).unwrap()).unwrap(), lessons);
     let sent = mock.stop().await;
     assert_eq!(sent.len(), 5);
 }

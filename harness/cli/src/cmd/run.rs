@@ -179,10 +179,11 @@ fn used(dir: &RunDir, gateway: &Gateway) -> anyhow::Result<String> {
         stored.episodes.iter().flat_map(|episode| &episode.turns).map(|turn| &turn.key).collect();
     // Records of episodes name their generations; embeddings and probes of schemas belong to no episode.
     let generation = |key: &Digest| {
-        let asked = gateway.store().request(key);
+        let asked = gateway.store().request(key).ok().flatten();
         asked.is_some_and(|asked| asked.route == Route::Chat.to_string() && !is_probe(&asked.body))
     };
-    let (all, cut_off) = (gateway.spent(), gateway.spent_on(|key| !finished.contains(key) && generation(key)));
+    let cut_off = gateway.spent_on(|key| !finished.contains(key) && generation(key)).or_exit(Exit::Usage)?;
+    let all = gateway.spent();
     let price = |cost: Option<f64>| cost.map(|cost| format!(" (${cost:.2})")).unwrap_or_default();
     Ok(format!(
         ": {}{} used, of which {}{} in episodes that did not finish",
@@ -278,11 +279,12 @@ fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize, dataset: &Dataset) 
     let stored = StoredRun::read(dir.path()).or_exit(Exit::Usage)?;
     let store = dir.responses().or_exit(Exit::Usage)?;
     let failures = stored.episodes.iter().any(|episode| episode.outcome.is_infra_failure());
-    let served: std::collections::BTreeSet<String> = store
-        .responses()
-        .iter()
-        .filter_map(|(_, response)| response.body["model"].as_str().map(str::to_owned))
-        .collect();
+    let mut served = std::collections::BTreeSet::new();
+    for answer in store.responses() {
+        served.extend(answer.or_exit(Exit::Usage)?.1.body["model"].as_str().map(str::to_owned));
+    }
+    let refused = |endpoint: &EndpointInfo| refused_schemas(&store, &endpoint.profile, &dataset.catalogue);
+    let schemas = stored.manifest.endpoint.as_ref().map(refused).transpose().or_exit(Exit::Usage)?.flatten();
     Ok(Finish {
         at: harness::clock::now_utc(),
         how: match how {
@@ -298,12 +300,8 @@ fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize, dataset: &Dataset) 
         possibly_billed: store.possibly_billed(),
         failed_attempts: store.failed_attempts(),
         most_in_flight,
-        schemas: stored
-            .manifest
-            .endpoint
-            .as_ref()
-            .and_then(|endpoint| refused_schemas(&store, &endpoint.profile, &dataset.catalogue)),
-        lessons: lessons(&store),
+        schemas,
+        lessons: lessons(&store).or_exit(Exit::Usage)?,
     })
 }
 
@@ -353,7 +351,7 @@ fn gateway(args: &RunArgs, dir: &RunDir, endpoint: Option<&EndpointInfo>) -> any
         Some(endpoint) if args.replay.is_none() && !args.offline => Some(transport(endpoint)?),
         _ => None,
     };
-    Ok(Gateway::new(GatewayParts {
+    Gateway::new(GatewayParts {
         transport,
         store: dir.responses().or_exit(Exit::Usage)?,
         cassettes,
@@ -366,7 +364,8 @@ fn gateway(args: &RunArgs, dir: &RunDir, endpoint: Option<&EndpointInfo>) -> any
             max_downtime: args.max_downtime,
         },
         price,
-    }))
+    })
+    .or_exit(Exit::Usage)
 }
 
 fn read_recording(path: &Path) -> anyhow::Result<ResponseStore> {

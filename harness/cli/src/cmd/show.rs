@@ -9,6 +9,7 @@ use harness::episode::{CallRecord, Episode, Level, Outcome, ScoredTool, Turn, Ve
 use harness::ids::{QueryId, ToolId};
 use harness::metric::score::{Score, Stage};
 use harness::run::dir::StoredRun;
+use harness::store::log::LogError;
 use harness::store::responses::ResponseStore;
 use harness::text::{plain, plural};
 use serde_json::Value;
@@ -63,7 +64,7 @@ pub fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
             Ok(Judged { score: scorer.score(episode)?, labels, drives_model })
         };
         let judged = scorer.as_ref().map(judge).transpose().or_exit(Exit::Dataset)?;
-        show_episode(&mut out, episode, judged.as_ref(), store.as_ref(), args.full);
+        show_episode(&mut out, episode, judged.as_ref(), store.as_ref(), args.full).or_exit(Exit::Usage)?;
     }
     print_out(&out)?;
     Ok(Exit::Ok)
@@ -179,7 +180,7 @@ fn show_episode(
     judged: Option<&Judged>,
     store: Option<&ResponseStore>,
     full: bool,
-) {
+) -> Result<(), LogError> {
     let _ = writeln!(
         out,
         "\n── {} · {} · order {} · repeat {} · {}",
@@ -214,8 +215,9 @@ fn show_episode(
     }
     let mut transcript = Transcript { out, judged, store, full, messages: 0, definitions: Vec::new() };
     for (number, turn) in episode.turns.iter().enumerate() {
-        transcript.turn(number, turn);
+        transcript.turn(number, turn)?;
     }
+    Ok(())
 }
 
 /// The first tools, and what does the job behind them.
@@ -248,7 +250,7 @@ struct Transcript<'a> {
 }
 
 impl Transcript<'_> {
-    fn turn(&mut self, number: usize, turn: &Turn) {
+    fn turn(&mut self, number: usize, turn: &Turn) -> Result<(), LogError> {
         let _ = writeln!(
             self.out,
             " turn {} · {} · {} in, {} out ({:?}) · {:.1} s{}",
@@ -260,10 +262,10 @@ impl Transcript<'_> {
             turn.timing.latency_ms / 1e3,
             if turn.timing.stored { ", stored" } else { "" }
         );
-        if let Some(request) = self.store.and_then(|store| store.request(&turn.key)) {
+        if let Some(request) = self.store.map(|store| store.request(&turn.key)).transpose()?.flatten() {
             self.request(turn, &request.body);
         }
-        if let Some(answer) = self.store.and_then(|store| store.get(&turn.key)) {
+        if let Some(answer) = self.store.map(|store| store.get(&turn.key)).transpose()?.flatten() {
             self.message(&answer.body["choices"][0]["message"]);
         }
         for call in &turn.calls {
@@ -273,6 +275,7 @@ impl Transcript<'_> {
             let (name, arguments) = (plain(&call.name), plain(&call.arguments.to_string()));
             let _ = writeln!(self.out, "   call {name} {arguments} → {}{judgement}", verdict(call));
         }
+        Ok(())
     }
 
     /// What the model read and had not read before.

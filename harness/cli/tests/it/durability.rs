@@ -63,7 +63,7 @@ fn ask_on_a_small_disk(dir: &Path, kib: u32, mock: &BlockingMock, args: &[&str])
 /// Requests whose answers are in the store.
 fn committed(dir: &Path) -> BTreeSet<Digest> {
     let store = ResponseStore::read(&dir.join("a/responses.jsonl")).unwrap();
-    store.responses().into_iter().map(|(key, _)| key).collect()
+    store.responses().map(|answer| answer.unwrap().0).collect()
 }
 
 /// Requests that have come to the server, without the first ones.

@@ -124,7 +124,7 @@ fn tokens_used(run: &Path) -> (String, u64) {
     let episodes = episodes(run);
     let finished: Vec<_> = episodes.iter().flat_map(|episode| &episode.turns).map(|turn| &turn.key).collect();
     let (mut all, mut cut_off) = (0, 0);
-    for (key, response) in store.responses() {
+    for (key, response) in store.responses().map(Result::unwrap) {
         let tokens = harness::usage::Usage::parse(&response.body["usage"]).unwrap().total();
         all += tokens;
         cut_off += if finished.contains(&&key) { 0 } else { tokens };
