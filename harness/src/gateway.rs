@@ -129,6 +129,11 @@ impl Spent {
 
     fn add(&mut self, usage: &Usage, price: Option<Price>) {
         self.requests += 1;
+        self.waste(usage, price);
+    }
+
+    /// Paid for, and of no use.
+    fn waste(&mut self, usage: &Usage, price: Option<Price>) {
         self.tokens += usage.total();
         if let (Some(cost), Some(price)) = (self.cost.as_mut(), price) {
             *cost += price.cost(usage);
@@ -217,6 +222,11 @@ impl Gateway {
     /// The part of [`Self::spent`] that went into the answers to these requests.
     pub fn spent_on(&self, counts: impl Fn(&Digest) -> bool) -> Result<Spent, LogError> {
         let mut spent = Spent::nothing(self.price);
+        for (key, usage) in self.store.wasted() {
+            if counts(&key) {
+                spent.waste(&usage, self.price);
+            }
+        }
         for answer in self.store.responses() {
             let (key, response) = answer?;
             if response.replayed || !counts(&key) {
@@ -407,6 +417,13 @@ impl Gateway {
             outcome = self.attempt(transport.as_ref(), route, &request.body, &mut turn) => outcome,
             _ = stop.wait_for(|stop| *stop) => return Err(AskError::Stopping),
         };
+        let attempts = match &outcome {
+            Ok(answered) => &answered.attempts,
+            Err(gave_up) => &gave_up.attempts,
+        };
+        for usage in attempts.iter().filter_map(|attempt| attempt.usage) {
+            self.spent.lock().unwrap_or_else(PoisonError::into_inner).waste(&usage, self.price);
+        }
         match outcome {
             Ok(answered) => {
                 let failed: Vec<_> = answered.attempts.iter().map(failed_attempt).collect();
@@ -441,6 +458,7 @@ impl Gateway {
                     self.store.refuse(key, refusal, now_utc()).await?;
                     return Err(AskError::Endpoint(EndpointFailure { error, attempts: count }));
                 }
+                self.halt_at_caps();
                 self.store.give_up(key, attempts.iter().map(failed_attempt).collect(), now_utc()).await?;
                 Err(AskError::Endpoint(EndpointFailure { error, attempts: count }))
             }
@@ -533,6 +551,7 @@ fn failed_attempt(attempt: &Attempt) -> FailedAttempt {
         message: attempt.message.clone(),
         elapsed_ms: attempt.elapsed_ms,
         wait_ms: attempt.wait_ms as f64,
+        usage: attempt.usage,
     }
 }
 

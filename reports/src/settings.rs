@@ -97,6 +97,9 @@ pub(crate) fn provenance(manifest: &Manifest) -> Vec<(&'static str, String)> {
     if let Some(finish) = &manifest.finish {
         provenance.push(("ended", format!("{}, {}", finish.at, finish.how)));
         provenance.push(("failed attempts", finish.failed_attempts.to_string()));
+        if finish.wasted_tokens > 0 {
+            provenance.push(("tokens of answers that could not be used", grouped(finish.wasted_tokens)));
+        }
         provenance.push(("possibly billed requests", finish.possibly_billed.to_string()));
         if finish.most_in_flight > 0 {
             provenance.push(("requests in flight at most", finish.most_in_flight.to_string()));

@@ -256,7 +256,7 @@ impl<'s> Session<'s> {
         if (200..300).contains(&streamed.response.status) {
             return Ok(Ok(streamed));
         }
-        match classify(Route::Chat, streamed.response.clone()) {
+        match classify(Route::Chat, &streamed.response) {
             Err(error) if is_infrastructure(error.kind) => Err(Stop::Endpoint(error)),
             Err(error) => Ok(Err(error)),
             Ok(_) => Ok(Ok(streamed)),

@@ -9,8 +9,8 @@ use crate::chat::{ChatReply, ReplyError, error_message};
 
 /// The body of a usable answer: JSON with a first choice (chat) or with `data` (embeddings). Anything else is an error,
 /// whatever its status.
-pub fn classify(route: Route, response: WireResponse) -> Result<Value, EndpointError> {
-    let WireResponse { status, retry_after_ms, body, .. } = response;
+pub fn classify(route: Route, response: &WireResponse) -> Result<Value, EndpointError> {
+    let WireResponse { status, retry_after_ms, ref body, .. } = *response;
     let fail = |(kind, message): (ErrorKind, String)| EndpointError {
         kind,
         status: Some(status),
@@ -251,7 +251,7 @@ mod tests {
 
     fn error(status: u16, body: &str) -> EndpointError {
         let response = WireResponse { status, retry_after_ms: None, request_id: None, body: body.to_owned() };
-        classify(Route::Chat, response).unwrap_err()
+        classify(Route::Chat, &response).unwrap_err()
     }
 
     fn kind(status: u16, body: &Value) -> ErrorKind {
@@ -261,11 +261,11 @@ mod tests {
     #[test]
     fn answers_pass_unchanged() {
         let chat = json!({"choices": [{"message": {"content": "a"}}], "error": null, "x": 1});
-        assert_eq!(classify(Route::Chat, chat.clone().into()).unwrap(), chat);
+        assert_eq!(classify(Route::Chat, &chat.clone().into()).unwrap(), chat);
         let embed = json!({"data": [{"embedding": [0.5]}]});
-        assert_eq!(classify(Route::Embed, embed.clone().into()).unwrap(), embed);
-        assert_eq!(classify(Route::Chat, embed.into()).unwrap_err().kind, ErrorKind::Decode);
-        assert_eq!(classify(Route::Embed, json!({"data": []}).into()).unwrap_err().kind, ErrorKind::Decode);
+        assert_eq!(classify(Route::Embed, &embed.clone().into()).unwrap(), embed);
+        assert_eq!(classify(Route::Chat, &embed.into()).unwrap_err().kind, ErrorKind::Decode);
+        assert_eq!(classify(Route::Embed, &json!({"data": []}).into()).unwrap_err().kind, ErrorKind::Decode);
     }
 
     #[test]

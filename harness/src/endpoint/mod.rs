@@ -18,6 +18,8 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::usage::Usage;
+
 pub use alias::Aliases;
 pub use classify::classify;
 pub use http::http_client;
@@ -55,6 +57,14 @@ pub struct WireResponse {
     pub request_id: Option<String>,
     /// At most 16 MiB, without the key that was sent.
     pub body: String,
+}
+
+impl WireResponse {
+    /// What the body says of tokens, whatever else is wrong with it.
+    pub fn usage(&self) -> Option<Usage> {
+        let body: Value = serde_json::from_str(&self.body).ok()?;
+        Usage::parse(&body["usage"])
+    }
 }
 
 impl From<Value> for WireResponse {

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::{EndpointError, ErrorKind, Route, Transport, classify, plain};
+use super::{EndpointError, ErrorKind, Route, Transport, WireResponse, classify, plain};
+use crate::usage::Usage;
 
 /// How often and how patiently to repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +42,9 @@ pub struct Attempt {
     pub wait_ms: u64,
     /// Time that the attempt itself took.
     pub elapsed_ms: f64,
+    /// What was generated and charged for all the same, by the server's own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// An answer and what it took.
@@ -145,7 +149,9 @@ pub async fn with_turns<T: Turnstile>(
         let answer = transport.post(route, body).await;
         let elapsed = start.elapsed();
         let elapsed_ms = elapsed.as_secs_f64() * 1e3;
-        let answer = answer.map_err(EndpointError::from).and_then(|response| classify(route, response));
+        let response = answer.as_ref().ok();
+        let answer =
+            answer.as_ref().map_err(|error| EndpointError::from(error.clone())).and_then(|body| classify(route, body));
         let counts = turnstile.leave(answer.as_ref(), elapsed);
         let mut error = match answer {
             Ok(value) => return Ok(Answered { value, attempts, latency_ms: elapsed_ms, backoff_ms }),
@@ -174,6 +180,7 @@ pub async fn with_turns<T: Turnstile>(
             message: error.message.clone(),
             wait_ms: wait.unwrap_or(0),
             elapsed_ms,
+            usage: response.and_then(WireResponse::usage),
         };
         on_attempt(&attempt);
         attempts.push(attempt);
@@ -249,6 +256,14 @@ mod tests {
         assert_eq!(answered.attempts[1].wait_ms, 2_000, "the server's wish outranks the cap");
         assert_eq!(answered.backoff_ms, answered.attempts.iter().map(|attempt| attempt.wait_ms).sum::<u64>());
         assert_eq!(u128::from(answered.backoff_ms), start.elapsed().as_millis());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_useless_answer_used_is_written_down() {
+        let useless = json!({"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 4}});
+        let answered = ask(vec![useless.into(), bad(503, None), good()], &POLICY, 1).await.unwrap();
+        let used: Vec<_> = answered.attempts.iter().map(|attempt| attempt.usage.map(|usage| usage.total())).collect();
+        assert_eq!(used, [Some(34), None]);
     }
 
     #[tokio::test(start_paused = true)]

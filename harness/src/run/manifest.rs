@@ -271,6 +271,9 @@ pub struct Finish {
     /// Requests whose process died before the answer came: possibly billed.
     pub possibly_billed: usize,
     pub failed_attempts: usize,
+    /// Tokens of answers that could not be used, by their own word.
+    #[serde(default, skip_serializing_if = "no_tokens")]
+    pub wasted_tokens: u64,
     /// The most requests that were in flight at once; 0 = none was, or nobody counted. Answers may depend on it.
     #[serde(default)]
     pub most_in_flight: usize,
@@ -280,4 +283,9 @@ pub struct Finish {
     /// Parameters that the endpoint refused, and what was sent instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lessons: Vec<Lesson>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn no_tokens(tokens: &u64) -> bool {
+    *tokens == 0
 }

@@ -18,6 +18,7 @@ use super::slim;
 use crate::endpoint::EndpointError;
 use crate::gateway::Lesson;
 use crate::ids::Digest;
+use crate::usage::Usage;
 
 const KIND: &str = "toolgauge-responses";
 
@@ -49,6 +50,9 @@ pub struct FailedAttempt {
     pub elapsed_ms: f64,
     /// How long was waited before the next attempt.
     pub wait_ms: f64,
+    /// Tokens of an answer that could not be used, if it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// A stored answer.
@@ -145,6 +149,8 @@ struct Index {
     /// Intents without an end. An end closes one: those of processes that died stay when another asks again.
     open: BTreeMap<Digest, usize>,
     failed_attempts: usize,
+    /// What failed attempts say that they used.
+    wasted: BTreeMap<Digest, Usage>,
 }
 
 impl Index {
@@ -160,6 +166,7 @@ impl Index {
             Record::Failure { key, attempts, .. } => {
                 self.close(key);
                 self.failed_attempts += attempts.len();
+                self.waste(key, attempts);
             }
             Record::Refusal { key, refusal, .. } => {
                 self.close(key);
@@ -169,9 +176,21 @@ impl Index {
             Record::Response { key, response, .. } => {
                 self.close(key);
                 self.failed_attempts += response.failed.len();
+                // What failed before an answer that was taken over was paid for elsewhere.
+                if !response.replayed {
+                    self.waste(key, &response.failed);
+                }
                 // The first answer stands: later steps may already depend on it.
                 self.responses.entry(key.clone()).or_insert(place);
             }
+        }
+    }
+
+    fn waste(&mut self, key: &Digest, attempts: &[FailedAttempt]) {
+        for usage in attempts.iter().filter_map(|attempt| attempt.usage) {
+            let wasted = self.wasted.entry(key.clone()).or_default();
+            wasted.input_tokens += usage.input_tokens;
+            wasted.output_tokens += usage.output_tokens;
         }
     }
 
@@ -386,6 +405,11 @@ impl ResponseStore {
     /// with success takes nothing back.
     pub fn possibly_billed(&self) -> usize {
         self.index().open.values().sum()
+    }
+
+    /// Tokens of answers that came and could not be used, by request, as far as those answers told.
+    pub fn wasted(&self) -> BTreeMap<Digest, Usage> {
+        self.index().wasted.clone()
     }
 
     pub fn failed_attempts(&self) -> usize {

@@ -28,7 +28,7 @@ async fn once(reply: Reply) -> Result<WireResponse, TransportError> {
 /// One attempt, understood.
 async fn error(reply: Reply) -> EndpointError {
     match once(reply).await {
-        Ok(response) => classify(Route::Chat, response).unwrap_err(),
+        Ok(response) => classify(Route::Chat, &response).unwrap_err(),
         Err(error) => error.into(),
     }
 }
@@ -90,7 +90,7 @@ async fn requests_and_answers_pass_unchanged() {
     assert_eq!((response.status, response.request_id.as_deref()), (200, Some("req-7")));
     assert_eq!(response.body, completion().to_string());
     let response = transport.post(Route::Embed, &json!({"model": "e", "input": ["x"]})).await.unwrap();
-    assert!(classify(Route::Embed, response).is_ok());
+    assert!(classify(Route::Embed, &response).is_ok());
     let seen = server.seen();
     assert_eq!(seen[0].body.to_string(), body.to_string(), "with the order of keys");
     assert_eq!(seen[0].header("authorization"), Some(format!("Bearer {KEY}").as_str()));

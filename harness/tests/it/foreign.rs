@@ -53,7 +53,7 @@ proptest! {
     fn any_body_is_read_or_refused(body in any_json()) {
         let _ = Usage::parse(&body);
         let text = body.to_string();
-        let _ = classify(Route::Chat, WireResponse { status: 200, retry_after_ms: None, request_id: None, body: text });
+        let _ = classify(Route::Chat, &WireResponse { status: 200, retry_after_ms: None, request_id: None, body: text });
         let _ = ChatReply::parse(&body);
     }
 

@@ -180,6 +180,7 @@ fn manifest() -> Manifest {
             served_models: vec!["small-model".to_owned()],
             possibly_billed: 0,
             failed_attempts: 2,
+            wasted_tokens: 0,
             most_in_flight: 0,
             schemas: None,
             lessons: Vec::new(),

@@ -21,6 +21,7 @@ use harness::run::plan::{Estimate, Job};
 use harness::store::responses::ResponseStore;
 use harness::strategy::StrategyError;
 use harness::text::{grouped, plain, plural};
+use harness::usage::Usage;
 
 use crate::args::{Format, RunArgs, seconds};
 use crate::cmd::report::{Scorer, print_report};
@@ -299,6 +300,7 @@ fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize, dataset: &Dataset) 
         served_models: served.into_iter().collect(),
         possibly_billed: store.possibly_billed(),
         failed_attempts: store.failed_attempts(),
+        wasted_tokens: store.wasted().values().map(Usage::total).sum(),
         most_in_flight,
         schemas,
         lessons: lessons(&store).or_exit(Exit::Usage)?,
@@ -503,7 +505,7 @@ async fn measure_speed(endpoint: &EndpointInfo) -> anyhow::Result<Probe> {
         let body = endpoint.profile.body(&request);
         let watch = Stopwatch::start();
         let response = transport.post(Route::Chat, &body).await.or_exit(Exit::Endpoint)?;
-        let value = classify(Route::Chat, response).or_exit(Exit::Endpoint)?;
+        let value = classify(Route::Chat, &response).or_exit(Exit::Endpoint)?;
         let usage = harness::usage::Usage::parse(&value["usage"]);
         let (input, output) =
             usage.map_or((harness::tokens::count(text), u64::from(max_tokens)), |u| (u.input_tokens, u.output_tokens));

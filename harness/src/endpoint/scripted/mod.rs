@@ -296,7 +296,7 @@ mod tests {
 
     async fn reply(behaviour: &str, request: &Value) -> ChatReply {
         let scripted = Scripted::new(behaviour.parse().unwrap());
-        let body = classify(Route::Chat, scripted.post(Route::Chat, request).await.unwrap()).unwrap();
+        let body = classify(Route::Chat, &scripted.post(Route::Chat, request).await.unwrap()).unwrap();
         ChatReply::parse(&body).unwrap()
     }
 
@@ -400,7 +400,7 @@ mod tests {
     async fn embeddings_are_unit_vectors_near_to_what_shares_words() {
         let scripted = Scripted::new(Behaviour::Silent);
         let request = json!({"model": "e", "input": ["cancel my order", "order cancelled: cancel", "weather", ""]});
-        let body = classify(Route::Embed, scripted.post(Route::Embed, &request).await.unwrap()).unwrap();
+        let body = classify(Route::Embed, &scripted.post(Route::Embed, &request).await.unwrap()).unwrap();
         let vectors: Vec<Vec<f64>> =
             (0..4).map(|index| serde_json::from_value(body["data"][index]["embedding"].clone()).unwrap()).collect();
         let dot = |a: usize, b: usize| vectors[a].iter().zip(&vectors[b]).map(|(x, y)| x * y).sum::<f64>();
