@@ -363,7 +363,12 @@ impl Gateway {
             Some(known) => known,
             None => self.send(route, &request, &key, tokens).await,
         };
-        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
+        // The map's and ours: nobody else waits, and whoever comes later starts anew.
+        if Arc::strong_count(&turn) <= 2 {
+            in_flight.remove(&key);
+        }
+        drop(in_flight);
         result
     }
 

@@ -79,6 +79,9 @@ impl RunDir {
             }
         }
         let lock = lock(path)?;
+        if path.join("manifest.json").exists() {
+            return Err(RunDirError::Exists { path: path.to_owned() });
+        }
         write_lines(&path.join("plan.jsonl"), plan)?;
         // The manifest comes last: a folder with one is a whole run.
         write_manifest(path, manifest)?;
@@ -91,8 +94,9 @@ impl RunDir {
             return Err(RunDirError::NotARun { path: path.to_owned() });
         }
         let lock = lock(path)?;
-        let episodes = open_episodes(path)?;
+        // First: a run that is newer than this code is refused before anything in it is changed.
         let stored = StoredRun::read(path)?;
+        let episodes = open_episodes(path)?;
         Ok((Self { episodes, path: path.to_owned(), _lock: lock }, stored))
     }
 
