@@ -148,6 +148,8 @@ fn overhead(criterion: &mut Criterion) {
         })
         .collect();
     let planned: Vec<&Job> = jobs.iter().collect();
+    let mut profile = Profile::hosted("scripted", "first");
+    profile.concurrency = CONCURRENCY;
     let mut group = criterion.benchmark_group("overhead");
     group.throughput(criterion::Throughput::Elements(EPISODES as u64));
     group.sample_size(20);
@@ -158,11 +160,12 @@ fn overhead(criterion: &mut Criterion) {
                 transport: Some(Arc::new(canned())),
                 store: ResponseStore::open(&dir.path().join("responses.jsonl")).expect("a store opens"),
                 cassettes: Vec::new(),
-                profile: Profile { concurrency: CONCURRENCY, ..Profile::hosted("scripted", "first") },
+                profile: profile.clone(),
                 policy: RetryPolicy::default(),
                 caps: Caps::default(),
                 price: None,
-            }).expect("nothing is stored yet");
+            })
+            .expect("nothing is stored yet");
             let work = Work {
                 dataset: &dataset,
                 subsets: HashMap::from([(150, Subset::whole(&dataset.catalogue))]),

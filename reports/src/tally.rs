@@ -55,7 +55,8 @@ pub(crate) fn row(input: &Input<'_>, info: &StrategyInfo, definition_tokens: Opt
         unanswerable: count(&|score| score.unanswerable),
         guesses: sum(&|score| score.guesses),
         cache_invalidating_turns: sum(&|score| score.cache_invalidating_turns),
-        own_tools_unused: (!meta.own_tools.is_empty())
+        // Where a strategy asks before the conversation, its own tools are those of that question.
+        own_tools_unused: (!meta.own_tools.is_empty() && meta.inner_turns == 0)
             .then(|| share(asked(&scores).filter(|score| score.groups > 0).map(|score| score.own_calls == 0))),
         leaks: sum(&|score| score.leaks),
         truncation_suspected: count(&|score| score.truncation_suspected),

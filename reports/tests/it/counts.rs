@@ -91,7 +91,7 @@ fn a_capped_run_is_about_the_queries_that_were_begun_and_counts_what_is_missing_
     run.manifest.capped = None;
     let blocks = summarise(&run.input());
     assert_eq!(
-        (blocks.subset, row(&blocks, 150, "eager").planned),
+        (blocks.subset.clone(), row(&blocks, 150, "eager").planned),
         (None, u64::from(QUERIES)),
         "in blocks it is no subset"
     );

@@ -110,7 +110,7 @@ fn live(mut child: Child, moment: &Moment, asked: impl Fn() -> usize, episodes: 
 
 /// Episodes without what depends on where a run was cut: times, and the HTTP requests that an answer took. Those of a process
 /// that died are not known to the one that got the answer.
-fn comparable(run: &Path) -> Vec<Episode> {
+pub(crate) fn comparable(run: &Path) -> Vec<Episode> {
     let mut episodes = episodes(run);
     for turn in episodes.iter_mut().flat_map(|episode| &mut episode.turns) {
         turn.attempts = 0;

@@ -31,14 +31,15 @@ impl Walk<'_> {
             self.string_const(map);
             self.string_enum(map);
         }
+        // First: what follows goes by the type.
+        if rules.one_type {
+            self.one_type(map, root);
+        }
         if rules.array_items {
             self.array_items(map);
         }
         if rules.ensure_properties {
             self.ensure_properties(map, root);
-        }
-        if rules.one_type {
-            self.one_type(map, root);
         }
         // Last, so that what the other rules put in is left out with the rest.
         for keyword in &rules.drop_keywords {
