@@ -208,7 +208,7 @@ fn overhead(criterion: &mut Criterion) {
         bencher.iter_custom(|rounds| {
             let before = cpu_time();
             (0..rounds).for_each(|_| run_all());
-            cpu_time() - before
+            cpu_time().saturating_sub(before)
         });
     });
     group.finish();

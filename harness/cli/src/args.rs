@@ -168,6 +168,7 @@ fn about_profile() -> String {
 }
 
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub struct DoctorArgs {
     /// Address of the endpoint, up to and without /chat/completions [default: that of OPENAI_BASE_URL]
     #[arg(long, value_name = "URL")]

@@ -100,7 +100,7 @@ mod tests {
     use crate::endpoint::WireResponse;
 
     fn body(lines: &[&str]) -> WireResponse {
-        let body = lines.iter().map(|line| format!("{line}\n\n")).collect();
+        let body = lines.join("\n\n") + "\n\n";
         WireResponse { status: 200, retry_after_ms: None, request_id: None, body }
     }
 

@@ -38,7 +38,7 @@ pub(super) fn refuses(status: u16, message: &str) -> WireResponse {
 
 /// A completion with this message and an honest count.
 pub(super) fn completion(body: &Value, message: &Value) -> Value {
-    let calls = message["tool_calls"].as_array().map_or(0, |calls| tokens::count_json(calls));
+    let calls = message["tool_calls"].as_array().map_or(0, tokens::count_json);
     let output = tokens::count(message["content"].as_str().unwrap_or_default()) + calls;
     let limit = cost(body).1;
     let finish = if output >= limit { "length" } else { "stop" };

@@ -214,7 +214,7 @@ mod tests {
         }
         // From 4 to 6 at first, then from 3: two steps and the last one, which takes longer and longer.
         assert_eq!(windows, [2, 3, 4, 6, 10, 18, 34, 66, 66]);
-        for _ in 0..(66 + 1 + 1) {
+        for _ in 0..=(66 + 1) {
             window(&mut adaptive, SECOND);
         }
         assert_eq!(adaptive.limit(), 8, "what holds for a window is no wall any more");

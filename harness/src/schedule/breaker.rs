@@ -155,7 +155,7 @@ impl Breaker {
         let limit = FIRST_PAUSE.saturating_mul(1 << pauses.min(16)).min(LONGEST_PAUSE);
         let drawn = Duration::from_millis(self.rng.random_range(0..=limit.as_millis() as u64));
         // The last question comes when patience ends, not after it.
-        let pause = drawn.max(at_least).min(patience - down);
+        let pause = drawn.max(at_least).min(patience.saturating_sub(down));
         self.state = State::Open { until: now + pause, pauses: pauses + 1 };
         Change::Paused(pause)
     }

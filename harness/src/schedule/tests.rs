@@ -69,21 +69,21 @@ async fn load<F: Future<Output = Outcome> + Send + 'static>(
     served.load(Ordering::SeqCst)
 }
 
-/// A server that refuses what comes on top of `places` requests, at once.
+/// A server that refuses what comes on top of `most` requests, at once.
 #[derive(Clone)]
 struct Places {
-    places: usize,
+    most: usize,
     busy: Arc<AtomicUsize>,
     refused: Arc<AtomicUsize>,
 }
 
 impl Places {
     fn new(places: usize) -> Self {
-        Self { places, busy: Arc::default(), refused: Arc::default() }
+        Self { most: places, busy: Arc::default(), refused: Arc::default() }
     }
 
     async fn serve(self) -> Outcome {
-        if self.busy.fetch_add(1, Ordering::SeqCst) >= self.places {
+        if self.busy.fetch_add(1, Ordering::SeqCst) >= self.most {
             sleep(SECOND / 20).await;
             self.busy.fetch_sub(1, Ordering::SeqCst);
             self.refused.fetch_add(1, Ordering::SeqCst);

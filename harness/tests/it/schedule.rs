@@ -37,9 +37,8 @@ fn server(delay_ms: u64, say: impl Fn(usize) -> Reply + Send + Sync + 'static) -
     Arc::new(Server { say: Box::new(say), delay: Duration::from_millis(delay_ms), asked: AtomicUsize::new(0) })
 }
 
-fn good() -> Reply {
-    Ok(json!({"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 90, "completion_tokens": 10}})
-        .into())
+fn good() -> WireResponse {
+    json!({"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": 90, "completion_tokens": 10}}).into()
 }
 
 fn refused() -> Reply {
@@ -92,7 +91,7 @@ fn told(gateway: &Gateway) -> Vec<Notice> {
 
 #[tokio::test]
 async fn what_gets_no_answer_is_unfinished_and_has_not_failed() {
-    let server = server(0, |n| if n < 2 { good() } else { refused() });
+    let server = server(0, |n| if n < 2 { Ok(good()) } else { refused() });
     let caps = Caps { max_downtime: Some(Duration::from_millis(300)), ..Caps::default() };
     let way = way(&server, 4, caps);
     let results = ask(&way.gateway, 40).await;
@@ -110,7 +109,7 @@ async fn what_gets_no_answer_is_unfinished_and_has_not_failed() {
 async fn a_short_outage_is_waited_for_and_is_no_latency() {
     let begin = Instant::now();
     let server =
-        server(1, move |n| if n > 3 && begin.elapsed() < Duration::from_millis(400) { refused() } else { good() });
+        server(1, move |n| if n > 3 && begin.elapsed() < Duration::from_millis(400) { refused() } else { Ok(good()) });
     let way = way(&server, 4, Caps::default());
     let answers: Vec<_> = ask(&way.gateway, 40).await.into_iter().map(Result::unwrap).collect();
     assert!(answers.iter().any(|answer| answer.queue_ms > 100.0), "somebody waited");
@@ -122,7 +121,7 @@ async fn a_short_outage_is_waited_for_and_is_no_latency() {
 
 #[tokio::test]
 async fn a_cap_ends_all_waiting_and_leaves_no_intent_behind() {
-    let server = server(1, |_| good());
+    let server = server(1, |_| Ok(good()));
     let way = way(&server, 1, Caps { max_tokens: Some(500), ..Caps::default() });
     let results = ask(&way.gateway, 20).await;
     let capped = |result: &&Result<_, AskError>| matches!(result, Err(AskError::Capped(LimitKind::Tokens)));
@@ -134,7 +133,7 @@ async fn a_cap_ends_all_waiting_and_leaves_no_intent_behind() {
 
 #[tokio::test]
 async fn time_that_is_up_ends_what_waits_and_not_what_is_out() {
-    let server = server(200, |_| good());
+    let server = server(200, |_| Ok(good()));
     let way = way(&server, 2, Caps { max_time: Some(Duration::from_millis(100)), ..Caps::default() });
     let results = ask(&way.gateway, 9).await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 2, "{results:?}");
@@ -146,7 +145,7 @@ async fn time_that_is_up_ends_what_waits_and_not_what_is_out() {
 #[tokio::test]
 async fn no_more_are_out_than_the_limit_and_a_retry_holds_no_place() {
     let server =
-        server(40, |n| if n == 0 { Err(TransportError::Broken { reason: "reset".to_owned() }) } else { good() });
+        server(40, |n| if n == 0 { Err(TransportError::Broken { reason: "reset".to_owned() }) } else { Ok(good()) });
     let way = way(&server, 1, Caps::default());
     let answers: Vec<_> = ask(&way.gateway, 6).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(way.gateway.most_in_flight(), 1);

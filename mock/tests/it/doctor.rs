@@ -11,7 +11,7 @@ use crate::support::fixture;
 async fn examined(fixture_name: &str, context: bool) -> Examination {
     let mock = fixture(fixture_name).await;
     let transport = transport(&mock);
-    let time = Duration::from_mins(1);
+    let time = Duration::from_secs(60);
     let options = Options { model: "mock".to_owned(), time, max_tokens: 400_000, embed_model: None };
     let mut doctor = Doctor::new(&transport, &options, &|_: Event<'_>| ());
     doctor.basics().await.unwrap();

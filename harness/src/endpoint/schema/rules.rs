@@ -132,7 +132,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 /// The longest repeat that a compiled grammar is known to take.
 const GRAMMAR_REPEAT: u64 = 1_000;
 
-/// Keywords outside the OpenAPI subset that endpoints with one type per schema read.
+/// Keywords outside the `OpenAPI` subset that endpoints with one type per schema read.
 const BEYOND_OPENAPI: [&str; 27] = [
     "$schema",
     "$id",
