@@ -22,14 +22,15 @@ pub enum Distractors<'t> {
     First(&'t [ToolId]),
 }
 
-/// No catalogue of that size can be cut.
+/// No catalogue, or no set of skills, of that size can be cut.
 #[derive(Debug, thiserror::Error)]
-#[error("dataset {dataset} has {of} {what}, so it has no catalogue of {size}: expected a size from 1 to {of}")]
-pub struct ScaleError {
-    dataset: String,
-    what: &'static str,
-    of: usize,
-    size: usize,
+pub enum ScaleError {
+    #[error("dataset {dataset} has {of} tools, so it has no catalogue of {size}: expected a size from 1 to {of}")]
+    Tools { dataset: String, of: usize, size: usize },
+    #[error(
+        "{of} of {all} skills of dataset {dataset} hold a tool there, so there is no set of {size} skills: expected 1 to {of}"
+    )]
+    Skills { dataset: String, of: usize, all: usize, size: usize },
 }
 
 /// The catalogue of `size` tools, 1 to all, in the order of the dataset's files: the draw decides which tools there are,
@@ -44,7 +45,7 @@ pub fn nested(
 ) -> Result<Vec<ToolId>, ScaleError> {
     let tools = &dataset.catalogue.tools;
     if size == 0 || size > tools.len() {
-        return Err(ScaleError { dataset: dataset.name.clone(), what: "tools", of: tools.len(), size });
+        return Err(ScaleError::Tools { dataset: dataset.name.clone(), of: tools.len(), size });
     }
     let anchored = anchored(dataset);
     let (mut core, mut named, mut rest) = (Vec::new(), Vec::new(), Vec::new());
@@ -78,7 +79,9 @@ pub fn nested(
 pub fn nested_skills(dataset: &Dataset, view: &View, size: usize, seed: u64) -> Result<BTreeSet<String>, ScaleError> {
     let of = view.skills().len();
     if size == 0 || size > of {
-        return Err(ScaleError { dataset: dataset.name.clone(), what: "skills", of, size });
+        let everybody = Actor::all();
+        let all = dataset.catalogue.skills.iter().filter(|skill| everybody.sees(skill)).count();
+        return Err(ScaleError::Skills { dataset: dataset.name.clone(), of, all, size });
     }
     let mut missing = anchored(dataset);
     missing.retain(|tool| view.get(tool).is_some_and(|tool| !tool.core));
@@ -271,7 +274,8 @@ mod tests {
         let second: BTreeSet<String> = (0..20).flat_map(|seed| drawn(&data, 2, seed).unwrap()).collect();
         assert_eq!(second.len(), 4, "{second:?}");
         let text = drawn(&data, 5, 1).unwrap_err().to_string();
-        let expected = "dataset small has 4 skills, so it has no catalogue of 5: expected a size from 1 to 4";
+        let expected =
+            "4 of 4 skills of dataset small hold a tool there, so there is no set of 5 skills: expected 1 to 4";
         assert_eq!(text, expected, "what only ana has is no choice of everybody");
     }
 

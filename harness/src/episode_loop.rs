@@ -34,6 +34,7 @@ pub enum Mode {
     /// At the first generation without a call.
     Loop,
     /// After the first generation that calls a catalogue tool. Never mixed with `loop`.
+    #[serde(alias = "first-call")]
     FirstCall,
 }
 

@@ -10,7 +10,7 @@ use harness::metric::stats::{
 use crate::Input;
 use crate::cell::Cell;
 use crate::summary::{BothRun, Comparison, Row, Verdict};
-use crate::tally::{RECALL, clusters};
+use crate::tally::{RECALL, SUCCESS, clusters};
 
 /// The chance of any false alarm among the comparisons of one size.
 pub(crate) const ALPHA: f64 = 0.05;
@@ -23,7 +23,7 @@ pub(crate) fn compare(input: &Input<'_>, rows: &mut [Row], cells: &[&Vec<Cell<'_
     let Some(reference) = input.manifest.reference.as_ref() else { return };
     let Some(at) = rows.iter().position(|row| row.strategy == *reference) else { return };
     let measure = match &rows[at] {
-        row if row.success.is_some() => "success",
+        row if row.success.is_some() => SUCCESS,
         row if row.retrieved(RECALL).is_some() => RECALL,
         _ => return,
     };

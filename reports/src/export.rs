@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use harness::metric::rank::Measure;
 use harness::metric::score::{Score, Waste};
 use harness::run::plan::Job;
 use polars::prelude::{Column, DataFrame, NamedFrom as _, PolarsError, Series};
@@ -29,6 +30,66 @@ fn texts(cell: &Cell<'_>) -> [String; 9] {
         cell.score.filter(|score| score.turns() > 0).map(|score| word(&score.token_source)).unwrap_or_default(),
         of(&|score| score.stages.iter().map(word).collect::<Vec<_>>().join(" ")),
     ]
+}
+
+/// The columns of `scores.csv` that measure something, in their order, each with what it says of an episode.
+pub fn metrics(measures: &[Measure]) -> Vec<(String, String)> {
+    let fixed = FIXED.iter().map(|(name, about)| ((*name).to_owned(), (*about).to_owned()));
+    let waste = Waste::ALL.map(|cause| {
+        let name = cause.as_str().replace(' ', "_");
+        (format!("waste_{name}"), format!("outer turns wasted, first cause: {}", cause.as_str()))
+    });
+    let retrieval = measures.iter().map(|measure| (measure.to_string(), about(&measure.to_string())));
+    fixed.chain(waste).chain(retrieval).collect()
+}
+
+/// What does not depend on the measures of a run.
+const FIXED: [(&str, &str); 28] = [
+    ("missing", "1: planned and without a record"),
+    ("infra_failure", "1: no usable answer came; never the model's fault"),
+    ("not_runnable", "1: the endpoint cannot take the request"),
+    ("unanswerable", "1: the actor's view holds no tool of a required group"),
+    ("groups", "required groups of the query, 0 for a no-tool query"),
+    ("success", "1: completed, every group covered, no wrong call"),
+    ("coverage_success", "1: completed and every group covered, whatever else was called"),
+    ("success_args", "1: success with arguments that the labels accept; empty without gold arguments"),
+    ("covered", "groups covered by a valid call"),
+    ("hinges_on_unjudged", "1: calls of tools that nobody judged decide it"),
+    ("wrong_calls", "valid calls of tools judged 0 or not judged"),
+    ("harmful_calls", "wrong calls of tools that do not only read"),
+    ("substituted_core", "1: a core tool was called and a group stayed uncovered"),
+    ("guesses", "calls of tools whose definition was not in sight"),
+    ("own_calls", "calls of the strategy's own tools"),
+    ("turns_outer", "generations in the agent's conversation"),
+    ("turns_inner", "generations of the strategy itself"),
+    ("cache_invalidating_turns", "outer turns with other definitions than the turn before"),
+    ("turns_to_covered", "outer turns up to the last covering call"),
+    ("defined_tools", "tools whose whole definition was shown"),
+    ("input_tokens", "tokens of all prompts, reported or estimated as `token_source` says"),
+    ("output_tokens", "tokens of all answers, likewise"),
+    ("estimated_input_tokens", "our own estimate of the prompts"),
+    ("attempts", "HTTP requests, repeated ones included"),
+    ("leaks", "traces of tools outside the view in what the model read; must be 0"),
+    ("truncation_suspected", "1: the endpoint seems to have cut a prompt silently"),
+    ("retrieval_ms", "time of the strategy's searches"),
+    ("endpoint_ms", "time of the endpoint; empty where an answer came from the store"),
+];
+
+/// A retrieval measure in words, by its name.
+fn about(measure: &str) -> String {
+    let (name, depth) = measure.split_once('@').map_or((measure, None), |(name, depth)| (name, Some(depth)));
+    let among = depth.map_or_else(|| "of the list".to_owned(), |depth| format!("among the first {depth}"));
+    match name {
+        "recall" => format!("share of the groups covered {among}"),
+        "complete" => format!("1: every group covered {among}"),
+        "hit" => format!("1: some group covered {among}"),
+        "precision" => format!("share of helpful tools {among}"),
+        "ndcg" => format!("discounted gain by relevance {among}, out of the best possible"),
+        "rr" => format!("1 / rank of the first covering tool {among}, else 0"),
+        "ap" => "mean over groups of the precision where each is first covered".to_owned(),
+        "judged" => format!("share of tools with a label {among}"),
+        _ => "a retrieval measure, see METHODOLOGY.md".to_owned(),
+    }
 }
 
 fn word(value: &impl serde::Serialize) -> String {

@@ -21,12 +21,13 @@ mod tally;
 mod terminal;
 
 use harness::dataset::Kind;
-use harness::ids::{IntentId, QueryId};
+use harness::ids::{Digest, IntentId, QueryId};
 use harness::metric::rank::Measure;
 use harness::metric::score::Score;
 use harness::run::manifest::Manifest;
 use harness::run::plan::Job;
 
+pub use export::metrics;
 pub use files::{ReportError, write_all};
 pub use markdown::markdown;
 pub use summarise::summarise;
@@ -45,6 +46,15 @@ pub struct Input<'a> {
     /// What is known of planned queries whether or not an episode of them was scored. A query that is not listed is known
     /// by its scores alone.
     pub queries: &'a [PlannedQuery],
+    /// Only where the labels are not those that the run was planned with.
+    pub rescored: Option<Rescored<'a>>,
+}
+
+/// The dataset whose labels decide, where it is not the one that was asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Rescored<'a> {
+    pub revision: &'a str,
+    pub digest: &'a Digest,
 }
 
 /// A query of the plan at one catalogue size.

@@ -1,16 +1,15 @@
 //! The sentences under the tables.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use harness::ids::QueryId;
+use harness::run::manifest::{ActorView, Axis};
 use harness::tokens::TOKENIZER;
 
 use crate::Input;
 use crate::compare::ALPHA;
 use crate::format::{grouped, percent, plural, points, short};
-use crate::sample::Sample;
-use crate::summary::{Comparison, Row, SizeSummary, Subset, TokenSource, Verdict};
-use crate::tally::RECALL;
+use crate::sample::Asked;
+use crate::settings;
+use crate::summary::{Comparison, Revisions, Row, SizeSummary, Subset, TokenSource, Verdict};
+use crate::tally::{RECALL, SUCCESS};
 
 /// Above this share of episodes decided by unjudged calls the labels need work.
 const UNJUDGED_ALLOWED: f64 = 0.02;
@@ -22,10 +21,11 @@ const NAMED: usize = 10;
 const ORACLE: &str = "oracle";
 
 /// Notes of one size.
-pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
+pub(crate) fn notes(input: &Input<'_>, asked: &Asked<'_>, size: &SizeSummary) -> Vec<String> {
     let rows = &size.rows;
     let mut notes = Vec::new();
-    notes.extend(other_queries(input));
+    notes.extend(other_queries(input, asked));
+    notes.extend(views(input, size));
     notes.extend(rows.iter().flat_map(|row| not_runnable(input, size, row)));
     notes.extend(subsets(input, rows));
     notes.extend(rows.iter().filter_map(outcomes));
@@ -56,31 +56,37 @@ pub(crate) fn notes(input: &Input<'_>, size: &SizeSummary) -> Vec<String> {
     notes.extend(rows.iter().filter_map(prefix_cache));
     notes.extend(checks(rows));
     notes.extend(differences(rows));
+    notes.extend(two_methods(rows));
+    notes.extend(no_comparison(input, rows));
     notes
 }
 
 /// What several sizes say of each other where each asks queries of its own.
-fn other_queries(input: &Input<'_>) -> Option<String> {
-    let mut asked: BTreeMap<u32, BTreeSet<&QueryId>> = BTreeMap::new();
-    let sample = Sample::of(input);
-    for job in input.plan.iter().filter(|job| sample.contains(&job.query)) {
-        asked.entry(job.size).or_default().insert(&job.query);
-    }
-    let mut sets = asked.values();
-    let first = sets.next()?;
-    if sets.all(|queries| queries == first) {
-        return None;
-    }
-    let everywhere = first.iter().filter(|query| asked.values().all(|queries| queries.contains(*query))).count();
+fn other_queries(input: &Input<'_>, asked: &Asked<'_>) -> Option<String> {
+    let everywhere = asked.everywhere()?;
     let axis = input.manifest.axis;
-    let counts =
-        asked.iter().map(|(size, queries)| format!("{} at {}", grouped(queries.len() as u64), axis.count(*size)));
+    let counts = asked.counts().map(|(size, queries)| format!("{} at {}", grouped(queries), axis.count(size)));
     Some(format!(
         "each size asks other queries, those that its catalogue can answer: {}; {} asked at every size. A difference between \
          sizes is also one between queries",
         counts.collect::<Vec<_>>().join(", "),
-        plural(everywhere as u64, "is", "are")
+        plural(everywhere, "is", "are")
     ))
+}
+
+/// What the actors have in view, where that is less than the size.
+fn views(input: &Input<'_>, size: &SizeSummary) -> Option<String> {
+    let view = |view: &ActorView| {
+        let skills = match size.axis {
+            Axis::Tools => String::new(),
+            Axis::Skills { .. } => format!(", {}", plural(view.skills as u64, "skill", "skills")),
+        };
+        let tools = plural(view.tools as u64, "tool", "tools");
+        format!("{} {tools}{skills} ({})", view.actor, plural(view.queries as u64, "query", "queries"))
+    };
+    let views: Vec<String> =
+        input.manifest.actor_views.iter().filter(|view| view.size == size.size).map(view).collect();
+    (!views.is_empty()).then(|| format!("views: {}", views.join(", ")))
 }
 
 /// One line per reason, with what is known of the prompt and of the limit.
@@ -249,10 +255,49 @@ fn differences(rows: &[Row]) -> Option<String> {
     ))
 }
 
+/// An interval without 0 beside a verdict that shows nothing, or the reverse: a reader must know which of the two decides.
+fn two_methods(rows: &[Row]) -> Option<String> {
+    let apart = |row: &&Row| {
+        row.comparison.as_ref().is_some_and(|comparison| {
+            let without_zero = comparison.interval.lower > 0.0 || comparison.interval.upper < 0.0;
+            without_zero != (comparison.verdict != Verdict::NotShown)
+        })
+    };
+    let names: Vec<&str> = rows.iter().filter(apart).map(|row| row.strategy.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "{}: interval and verdict seem to disagree: interval and test are different methods, only the test is adjusted, and the \
+             verdict goes by the test",
+            names.join(", ")
+        )
+    })
+}
+
+/// Why a table with successes compares none of them.
+fn no_comparison(input: &Input<'_>, rows: &[Row]) -> Option<String> {
+    let compared = |row: &Row| row.comparison.as_ref().is_some_and(|comparison| comparison.measure == SUCCESS);
+    if rows.iter().all(|row| row.success.is_none()) || rows.iter().any(compared) {
+        return None;
+    }
+    let why = match input.manifest.reference.as_deref() {
+        None => "the run names no reference".to_owned(),
+        Some(reference) => match rows.iter().find(|row| row.strategy == reference) {
+            None => format!("the reference, {reference}, was not asked here"),
+            Some(row) if row.success.is_none() => {
+                format!("the reference, {reference}, drives no model; `--reference` names another")
+            }
+            Some(_) => format!("{reference}, the reference, is the only strategy that drives a model"),
+        },
+    };
+    Some(format!("success is not compared: {why}"))
+}
+
 /// What a reader must know before any number.
 pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary], subset: Option<&Subset>) -> Vec<String> {
     let how = input.manifest.finish.as_ref().map_or("not finished", |finish| finish.how.as_str());
-    let mut warnings: Vec<String> = subset.map(|subset| part(how, subset)).into_iter().collect();
+    let mut warnings: Vec<String> = rescored(input).into_iter().collect();
+    warnings.extend(subset.map(|subset| part(how, subset)));
+    warnings.extend(candidates(input));
     let rows = || sizes.iter().flat_map(|size| size.rows.iter().map(move |row| (size.label(), row)));
     for (size, row) in rows().filter(|(_, row)| row.leaks > 0) {
         warnings.push(format!(
@@ -292,6 +337,23 @@ pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary], subset: Option<
         ));
     }
     warnings
+}
+
+/// Figures by other labels must not be taken for those of the run.
+fn rescored(input: &Input<'_>) -> Option<String> {
+    let Revisions { labels, answers } = settings::revisions(input)?;
+    Some(format!(
+        "rescored: the labels are those of {} ({}), the answers were given to {}: these are not the figures of the run",
+        input.manifest.dataset.name,
+        settings::revision(&labels),
+        settings::revision(&answers)
+    ))
+}
+
+/// A size is no size of the choice where queries bring their own.
+fn candidates(input: &Input<'_>) -> Option<String> {
+    let candidates = settings::candidates(input.manifest)?;
+    Some(format!("queries asked of their own candidates, not of the whole catalogue: {candidates}"))
 }
 
 /// What a run that was stopped is about.
@@ -368,7 +430,7 @@ pub(crate) fn closing(input: &Input<'_>, sizes: &[SizeSummary]) -> String {
     let Some(size) = sizes.last() else { return "nothing was planned".to_owned() };
     let by_success = size.rows.iter().any(|row| row.success.is_some());
     let value = |row: &Row| if by_success { row.success.map(|success| success.rate) } else { row.retrieved(RECALL) };
-    let measure = if by_success { "success" } else { RECALL };
+    let measure = if by_success { SUCCESS } else { RECALL };
     let contends = |row: &&Row| {
         !input.manifest.strategies.iter().any(|info| info.label == row.strategy && info.meta.kind == ORACLE)
     };
@@ -377,7 +439,10 @@ pub(crate) fn closing(input: &Input<'_>, sizes: &[SizeSummary]) -> String {
     let aside =
         if size.rows.iter().any(|row| !contends(&row) && value(row).is_some()) { " (oracle aside)" } else { "" };
     let best = scored.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-    let at = format!("at {}", size.label());
+    let at = match &input.manifest.candidates {
+        Some(candidates) => format!("at {} (own candidates, {:.1} on average)", size.label(), candidates.mean),
+        None => format!("at {}", size.label()),
+    };
     if best <= 0.0 {
         return format!("{at} no strategy{aside} had any {measure}");
     }

@@ -14,6 +14,41 @@ pub(crate) struct Sample<'a> {
     pub(crate) subset: Option<Subset>,
 }
 
+/// The queries that count, by size.
+pub(crate) struct Asked<'a>(BTreeMap<u32, BTreeSet<&'a QueryId>>);
+
+impl<'a> Asked<'a> {
+    pub(crate) fn of(input: &Input<'a>) -> Self {
+        let sample = Sample::of(input);
+        let mut asked: BTreeMap<u32, BTreeSet<&QueryId>> = BTreeMap::new();
+        for job in input.plan.iter().filter(|job| sample.contains(&job.query)) {
+            asked.entry(job.size).or_default().insert(&job.query);
+        }
+        Self(asked)
+    }
+
+    /// Ascending sizes, each with how many queries are asked at it.
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.0.iter().map(|(size, queries)| (*size, queries.len() as u64))
+    }
+
+    /// How many queries are asked at every size, if sizes ask different ones.
+    pub(crate) fn everywhere(&self) -> Option<u64> {
+        let mut sets = self.0.values();
+        let first = sets.next()?;
+        if sets.all(|queries| queries == first) {
+            return None;
+        }
+        Some(first.iter().filter(|query| self.0.values().all(|queries| queries.contains(*query))).count() as u64)
+    }
+
+    /// The size asks other queries than the one before it.
+    pub(crate) fn changed_at(&self, size: u32) -> bool {
+        let before = self.0.range(..size).next_back();
+        before.is_some_and(|(_, queries)| self.0.get(&size) != Some(queries))
+    }
+}
+
 impl<'a> Sample<'a> {
     pub(crate) fn of(input: &Input<'a>) -> Self {
         let all = Self { begun: None, subset: None };

@@ -2,15 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use harness::run::manifest::{Axis, DistractorKind, Manifest, OrderKind, SchemaRewrites};
+use harness::ids::Digest;
+use harness::run::manifest::{Axis, DistractorKind, Manifest, OrderKind, OwnCandidates, SchemaRewrites};
 use harness::tokens::TOKENIZER;
 use serde::Serialize;
 
+use crate::Input;
 use crate::format::{grouped, plural};
-use crate::summary::{StrategySettings, Subset};
+use crate::sample::Asked;
+use crate::summary::{Revision, Revisions, StrategySettings, Subset};
 
 /// Name and value, in the order in which they are printed.
-pub(crate) fn settings(manifest: &Manifest, subset: Option<&Subset>) -> Vec<(&'static str, String)> {
+pub(crate) fn settings(input: &Input<'_>, asked: &Asked<'_>, subset: Option<&Subset>) -> Vec<(&'static str, String)> {
+    let manifest = input.manifest;
     let (selection, loop_settings) = (&manifest.selection, &manifest.settings);
     let planned = if selection.sampled {
         format!("{} sampled of {}", grouped(selection.queries as u64), grouped(selection.of as u64))
@@ -21,10 +25,15 @@ pub(crate) fn settings(manifest: &Manifest, subset: Option<&Subset>) -> Vec<(&'s
         Some(subset) => format!("{} of {planned}", grouped(subset.begun)),
         None => planned,
     };
+    let queries = match asked.everywhere() {
+        Some(everywhere) => format!("{queries}, of which {} at every size", grouped(everywhere)),
+        None if selection.scaling_only => format!("{queries}, valid at every size"),
+        None => queries,
+    };
     let mut settings = vec![
         ("dataset", dataset_name(manifest)),
         ("split", selection.split.clone()),
-        ("queries", if selection.scaling_only { format!("{queries}, valid at every size") } else { queries }),
+        ("queries", queries),
         ("model", "none".to_owned()),
     ];
     if let Some(endpoint) = &manifest.endpoint {
@@ -53,6 +62,11 @@ pub(crate) fn settings(manifest: &Manifest, subset: Option<&Subset>) -> Vec<(&'s
         let served = manifest.finish.as_ref().map(|finish| finish.served_models.join(", "));
         settings.extend(served.filter(|models| !models.is_empty()).map(|models| ("answered by", models)));
     }
+    settings.extend(candidates(manifest).map(|candidates| ("queries asked of their own candidates", candidates)));
+    if let Some(Revisions { labels, answers }) = revisions(input) {
+        settings.push(("labels of", revision(&labels)));
+        settings.push(("answers to", revision(&answers)));
+    }
     if let Axis::Skills { tools } = manifest.axis {
         settings.push(("tools in the catalogue", grouped(u64::from(tools))));
     }
@@ -62,6 +76,30 @@ pub(crate) fn settings(manifest: &Manifest, subset: Option<&Subset>) -> Vec<(&'s
     settings.push(("seed", manifest.seed.to_string()));
     settings.push(("repeats", manifest.repeats.to_string()));
     settings
+}
+
+/// Where labels and answers come from, if that is not the same.
+pub(crate) fn revisions(input: &Input<'_>) -> Option<Revisions> {
+    let labels = input.rescored?;
+    let of =
+        |revision: &str, digest: &Digest| Revision { revision: revision.to_owned(), digest: digest.short().to_owned() };
+    let answers = &input.manifest.dataset;
+    Some(Revisions { labels: of(labels.revision, labels.digest), answers: of(&answers.revision, &answers.digest) })
+}
+
+pub(crate) fn revision(Revision { revision, digest }: &Revision) -> String {
+    format!("revision {revision}, digest {digest}")
+}
+
+/// How many queries are not asked of all tools of a size, and of how many they are.
+pub(crate) fn candidates(manifest: &Manifest) -> Option<String> {
+    let OwnCandidates { queries, mean, most } = manifest.candidates?;
+    Some(format!(
+        "{} of {}, {mean:.1} tools on average and {} at most",
+        grouped(queries as u64),
+        grouped(manifest.selection.queries as u64),
+        grouped(most as u64)
+    ))
 }
 
 /// How many tools were changed, and how many by which rule.
@@ -124,13 +162,19 @@ pub(crate) fn dataset_name(manifest: &Manifest) -> String {
     format!("{} {}", manifest.dataset.name, manifest.dataset.revision)
 }
 
-/// What heads tables and plots: a plot is passed on without its settings, and confusable distractors are another task.
+/// What heads tables and plots: a plot is passed on without its settings, and confusable distractors or a query's own candidates
+/// are another task.
 pub(crate) fn subject(manifest: &Manifest) -> String {
-    let name = dataset_name(manifest);
-    match manifest.distractors {
-        DistractorKind::Random => name,
-        DistractorKind::Confusable => format!("{name}, confusable distractors"),
+    let mut name = dataset_name(manifest);
+    if manifest.distractors == DistractorKind::Confusable {
+        name.push_str(", confusable distractors");
     }
+    if let Some(candidates) = &manifest.candidates {
+        // A size says little where a query is asked of one or two tools.
+        let mean = format!(", own candidates (mean {:.1} tools)", candidates.mean);
+        name.push_str(&mean);
+    }
+    name
 }
 
 pub(crate) fn strategies(manifest: &Manifest) -> Vec<StrategySettings> {

@@ -10,7 +10,7 @@ use crate::Input;
 use crate::cell::{Cell, cells};
 use crate::compare::compare;
 use crate::notes::{closing, notes, warnings};
-use crate::sample::Sample;
+use crate::sample::{Asked, Sample};
 use crate::settings;
 use crate::summary::{Row, SizeSummary, Summary};
 use crate::tally::row;
@@ -18,12 +18,14 @@ use crate::tally::row;
 /// Counts and compares everything. A pure function: the same input gives the same summary.
 pub fn summarise(input: &Input<'_>) -> Summary {
     let manifest = input.manifest;
-    let sizes: Vec<SizeSummary> = cells(input).iter().map(|(size, cells)| self::size(input, *size, cells)).collect();
+    let asked = Asked::of(input);
+    let sizes: Vec<SizeSummary> =
+        cells(input).iter().map(|(size, cells)| self::size(input, &asked, *size, cells)).collect();
     let endpoint = manifest.endpoint.as_ref();
     let subset = Sample::of(input).subset;
     Summary {
         run: manifest.name.clone(),
-        settings: settings::settings(manifest, subset.as_ref()),
+        settings: settings::settings(input, &asked, subset.as_ref()),
         provenance: settings::provenance(manifest),
         strategies: settings::strategies(manifest),
         reference: manifest.reference.clone(),
@@ -34,12 +36,13 @@ pub fn summarise(input: &Input<'_>) -> Summary {
         warnings: warnings(input, &sizes, subset.as_ref()),
         rewrites: manifest.rewrites.clone(),
         closing: closing(input, &sizes),
+        rescored: settings::revisions(input),
         subset,
         sizes,
     }
 }
 
-fn size(input: &Input<'_>, size: u32, cells: &[Vec<Cell<'_>>]) -> SizeSummary {
+fn size(input: &Input<'_>, asked: &Asked<'_>, size: u32, cells: &[Vec<Cell<'_>>]) -> SizeSummary {
     let view = input.manifest.views.iter().find(|view| view.size == size);
     let definition_tokens = view.map(|view| view.definition_tokens);
     let strategies = input.manifest.strategies.iter().zip(cells).filter(|(_, cells)| !cells.is_empty());
@@ -50,6 +53,7 @@ fn size(input: &Input<'_>, size: u32, cells: &[Vec<Cell<'_>>]) -> SizeSummary {
     let mut summary = SizeSummary {
         axis: input.manifest.axis,
         size,
+        other_queries: asked.changed_at(size),
         definition_tokens,
         queries: queries.len() as u64,
         mix: queries.into_values().fold(BTreeMap::new(), |mut mix, kind| {
@@ -59,7 +63,7 @@ fn size(input: &Input<'_>, size: u32, cells: &[Vec<Cell<'_>>]) -> SizeSummary {
         rows,
         notes: Vec::new(),
     };
-    summary.notes = notes(input, &summary);
+    summary.notes = notes(input, asked, &summary);
     summary
 }
 

@@ -28,6 +28,9 @@ pub struct Summary {
     pub context_tokens: Option<u64>,
     /// Estimated input tokens divided by reported ones, over all episodes whose endpoint reported.
     pub estimate_ratio: Option<f64>,
+    /// Only where the labels are not those of the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rescored: Option<Revisions>,
     /// Only where a run under a cap did not begin all of its queries.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subset: Option<Subset>,
@@ -39,6 +42,20 @@ pub struct Summary {
     pub rewrites: Option<SchemaRewrites>,
     /// Which strategy came out best at the largest size, and whether that is shown.
     pub closing: String,
+}
+
+/// Where labels and answers of a rescored run come from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Revisions {
+    pub labels: Revision,
+    pub answers: Revision,
+}
+
+/// A state of a dataset.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Revision {
+    pub revision: String,
+    pub digest: String,
 }
 
 /// A strategy and its parameters.
@@ -72,6 +89,9 @@ pub struct SizeSummary {
     pub axis: Axis,
     /// Tools in the catalogue, or skills.
     pub size: u32,
+    /// It asks other queries than the size before it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub other_queries: bool,
     /// Estimated tokens of all tool definitions, where the manifest knows.
     pub definition_tokens: Option<u64>,
     /// Planned queries; of a capped run those that were begun.

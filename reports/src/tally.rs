@@ -14,6 +14,9 @@ use crate::summary::{Effort, Mean, Proportion, Retrieval, Row, Share, TokenSourc
 /// The measure of the per-kind table and of the plot.
 pub(crate) const RECALL: &str = "recall@5";
 
+/// The measure that strategies are compared by where a model takes part.
+pub(crate) const SUCCESS: &str = "success";
+
 /// Counts one row; the comparison is added later.
 pub(crate) fn row(input: &Input<'_>, info: &StrategyInfo, definition_tokens: Option<u64>, cells: &[Cell<'_>]) -> Row {
     let meta = &info.meta;

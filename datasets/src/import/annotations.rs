@@ -9,7 +9,7 @@ pub(super) fn annotations(value: Option<Value>, left_out: &mut dyn FnMut(&str)) 
         Value::Null => return None,
         Value::Object(object) => object,
         _ => {
-            left_out("annotations: no object");
+            left_out("non-object annotations");
             return None;
         }
     };
@@ -34,7 +34,7 @@ pub(super) fn annotations(value: Option<Value>, left_out: &mut dyn FnMut(&str)) 
         match value {
             Value::Bool(flag) => *hint = Some(flag),
             Value::Null => {}
-            _ => left_out(&format!("annotations.{key}: no boolean")),
+            _ => left_out(&format!("non-boolean annotations.{key}")),
         }
     }
     (annotations != Annotations::default()).then_some(annotations)

@@ -104,6 +104,8 @@ pub(super) struct Foreign {
     pub(super) tools: Vec<ForeignTool>,
     pub(super) queries: Vec<ForeignQuery>,
     pub(super) skills: Vec<ForeignSkill>,
+    /// The server of tools without a namespace, as the source's title or its file name has it.
+    pub(super) server: Option<String>,
     /// Of the dataset, if there is more to say than how it was imported.
     pub(super) description: Option<String>,
 }
@@ -244,6 +246,14 @@ pub(super) fn skills(foreign: Vec<ForeignSkill>, tools: &Tools, findings: &mut F
 
 fn empty_schema() -> Value {
     json!({"type": "object"})
+}
+
+/// The server that a title or the name of a file speaks of; names that any such file may have speak of none.
+pub(super) fn server_of(text: &str) -> Option<String> {
+    const ANYBODY_S: [&str; 9] =
+        ["tools", "tools_list", "tools-list", "list", "request", "response", "input", "output", "openapi"];
+    let name = server_name(text);
+    (!name.is_empty() && !ANYBODY_S.contains(&name.as_str())).then_some(name)
 }
 
 /// The name of a server that can be a file on every system.

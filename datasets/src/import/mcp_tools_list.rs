@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::foreign::{Foreign, ForeignTool};
+use super::foreign::{Foreign, ForeignTool, server_of};
 use super::mcp_tool::{LeftOut, tool};
 use super::report::{Findings, Trouble};
 use super::{ImportError, Importer, Read, files, walk};
@@ -20,6 +20,8 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
     let mut foreign = Foreign::default();
     let mut left_out = LeftOut::default();
     if !source.is_dir() {
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+        foreign.server = server_of(server(&stem));
         foreign.tools = list(source, None, &mut left_out, findings)?.ok_or_else(|| unrecognised(source))?;
         left_out.list(findings);
         return Ok(foreign);
@@ -67,6 +69,8 @@ fn list(
     let text = files::text(path, READS)?;
     let mut tools = None;
     let mut goes_on = false;
+    // Of all answers of the file, whether or not they could be read.
+    let mut place = 0;
     for value in serde_json::Deserializer::from_str(&text).into_iter() {
         let value: Value = value.map_err(|error| ImportError::Unreadable {
             path: printable(path),
@@ -79,8 +83,9 @@ fn list(
         for entry in entries {
             match tool(namespace, entry, left_out) {
                 Ok(tool) => tools.push(tool),
-                Err(reason) => files::unreadable(path, &format!("entry {}", tools.len()), reason, findings),
+                Err(reason) => files::unreadable(path, &format!("entry {place}"), reason, findings),
             }
+            place += 1;
         }
     }
     if goes_on {
@@ -136,7 +141,8 @@ pub(super) mod tests {
           1 × entry that cannot be read; left out: "radio.json:entry 1: no text `name`"
           1 × tool of the same name on the same server; the first is kept: "tune"
           1 × parameters that are no object schema or nest too deep; an empty one stands in: "dim"
-          4 × key of a tool that has no place in the format; left out: "_meta × 1", "annotations.colourHint × 1", "annotations.readOnlyHint: no boolean × 1", "outputSchema × 1"
+          2 × key of a tool that has no place in the format; left out: "annotations.colourHint of dim", "non-boolean annotations.readOnlyHint of glow"
+          2 × key that the protocol has and the format has no place for; left out: "_meta of dim", "outputSchema of dim"
           1 × list that says it goes on; what the source holds of it is imported: "lamp.tools_list.json"
         "#);
         let tools: Vec<_> = dataset.catalogue.tools.iter().map(|tool| tool.id.to_string()).collect();
@@ -147,10 +153,24 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_file_goes_on_the_chosen_server() {
+    fn a_file_goes_on_the_server_that_its_name_speaks_of() {
         let (report, dataset) = import("mcp-tools-list", &FILES, "lists/lamp.tools_list.json");
         assert_eq!(report.tools, 2);
-        assert_eq!(dataset.catalogue.tools[0].id.to_string(), "mcp/dim");
+        assert_eq!(dataset.catalogue.tools[0].id.to_string(), "lamp/dim");
+        let nameless = [("tools_list.json", FILES[0].1)];
+        let (_, dataset) = import("mcp-tools-list", &nameless, "tools_list.json");
+        assert_eq!(dataset.catalogue.tools[0].id.to_string(), "mcp/dim", "a name that any such file may have");
+    }
+
+    #[test]
+    fn entries_are_counted_as_they_stand_and_lists_of_other_kinds_are_recognised() {
+        let text = r#"[{"name": 1}, {"name": "a"}, {"type": "function", "function": {"name": "b"}}]
+{"tools": [7, {"name": "c"}, {}]}"#;
+        let (report, _) = import("mcp-tools-list", &[("radio.json", text)], "radio.json");
+        assert_snapshot!(report, @r#"
+        servers 1, tools 2, queries 0 (no-tool 0), labels 0
+          4 × entry that cannot be read; left out: "radio.json:entry 0: no text `name`", "radio.json:entry 2: no text `name`; it looks like openai-tools", "radio.json:entry 3: no object", "radio.json:entry 5: no text `name`"
+        "#);
     }
 
     proptest! {

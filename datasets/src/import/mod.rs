@@ -48,7 +48,7 @@ use crate::problem::{quote, suggestion};
 use crate::wire::{FORMAT, Manifest};
 use crate::write::Draft;
 pub use extra::Extra;
-use foreign::{Foreign, server_name};
+use foreign::{Foreign, ForeignTool, server_name};
 use place::{clear, place};
 pub use report::{Finding, Findings, ImportReport, Trouble};
 
@@ -79,7 +79,7 @@ pub struct Importer {
     pub name: &'static str,
     /// What the source is, for help texts.
     pub reads: &'static str,
-    /// Server of tools without a namespace, unless an option says otherwise.
+    /// Server of tools without a namespace, unless an option or the source says otherwise.
     pub server: &'static str,
     /// SPDX expression of the data, unless an option says otherwise.
     pub licence: &'static str,
@@ -100,7 +100,8 @@ enum Read {
 pub struct ImportOptions {
     /// Name of the dataset: lower-case letters, digits and `-`. Default: the importer's name.
     pub name: Option<String>,
-    /// Server of tools without a namespace: lower-case letters, digits, `_` and `-`. Default: see [`Importer::server`].
+    /// Server of tools without a namespace: lower-case letters, digits, `_` and `-`. Default: what the source's title or file
+    /// name says, see FORMAT.md, or else [`Importer::server`]. Refused where every tool has a namespace.
     pub server: Option<String>,
     /// SPDX expression. Default: see [`Importer::licence`].
     pub licence: Option<String>,
@@ -128,6 +129,10 @@ pub enum ImportError {
     Unreadable { path: String, reason: String, expected: &'static str },
     #[error("option {option}: {value} is unfit; expected {expected}")]
     UnfitOption { option: &'static str, value: String, expected: &'static str },
+    #[error(
+        "option server: every tool of the source has a server of its own, so {value} would be used for none; leave it out"
+    )]
+    UnusedServer { value: String },
     #[error("importer {importer} needs a source; expected {expected}")]
     SourceMissing { importer: &'static str, expected: &'static str },
     #[error("importer {importer} makes what it writes and reads nothing, but a source was given; leave it out")]
@@ -217,7 +222,9 @@ struct Origin {
 struct Destination<'a> {
     importer: &'static str,
     name: &'a str,
-    server: &'a str,
+    /// As given.
+    server: Option<&'a str>,
+    default_server: &'static str,
     licence: &'a str,
     target: &'a Path,
     strict: bool,
@@ -244,7 +251,8 @@ impl<'a> Destination<'a> {
         Ok(Self {
             importer: origin.name,
             name,
-            server,
+            server: options.server.as_deref(),
+            default_server: origin.server,
             licence,
             target,
             strict: options.strict,
@@ -254,11 +262,13 @@ impl<'a> Destination<'a> {
 
     /// Maps what was read and puts it in place.
     fn write(&self, foreign: Foreign, mut findings: Findings) -> Result<ImportReport, ImportError> {
-        let Foreign { servers, tools, queries, skills, description } = foreign;
-        let tools = foreign::tools(tools, &servers, self.server, &mut findings);
+        let Foreign { servers, tools, queries, skills, server, description } = foreign;
+        self.refuse_unused(&tools)?;
+        let server = self.server.or(server.as_deref()).unwrap_or(self.default_server);
+        let tools = foreign::tools(tools, &servers, server, &mut findings);
         let (queries, qrels) = foreign::queries(queries, &tools, &mut findings);
         let skills = foreign::skills(skills, &tools, &mut findings);
-        if self.strict && !findings.is_empty() {
+        if self.strict && findings.lose_something() {
             return Err(ImportError::Strict { findings });
         }
         let servers = tools.servers;
@@ -289,10 +299,25 @@ impl<'a> Destination<'a> {
             no_tool_queries: queries.iter().filter(|query| query.kind == "no_tool").count(),
             labels: qrels.len(),
             skills: skills.len(),
+            own_candidates: queries.iter().filter(|query| query.candidates.is_some()).count(),
+            can_pool: extras(self.importer).any(|extra| extra == Extra::Pooled)
+                && !self.extras.contains(&Extra::Pooled),
             findings,
         };
         place(&Draft { manifest, servers, skills, queries, qrels }, self.target)?;
         Ok(report)
+    }
+}
+
+impl Destination<'_> {
+    /// A server that no tool would be on.
+    fn refuse_unused(&self, tools: &[ForeignTool]) -> Result<(), ImportError> {
+        // Of one live server it is the namespace.
+        let Some(server) = self.server.filter(|_| self.importer != mcp::NAME && !tools.is_empty()) else {
+            return Ok(());
+        };
+        let named = |tool: &ForeignTool| tool.namespace.as_deref().is_some_and(|name| !server_name(name).is_empty());
+        if tools.iter().all(named) { Err(ImportError::UnusedServer { value: quote(server) }) } else { Ok(()) }
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::files;
-use super::foreign::{Foreign, ForeignTool};
+use super::foreign::{Foreign, ForeignTool, server_of};
 use super::report::{Findings, Trouble};
 use super::{ImportError, Importer, Read};
 use crate::problem::printable;
@@ -25,7 +25,8 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
         },
         _ => return Err(unrecognised(source)),
     };
-    let mut foreign = Foreign::default();
+    let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+    let mut foreign = Foreign { server: server_of(&stem), ..Foreign::default() };
     for (index, entry) in entries.into_iter().enumerate() {
         match tool(entry, findings) {
             Ok(tool) => foreign.tools.push(tool),
@@ -45,7 +46,14 @@ fn tool(entry: Value, findings: &mut Findings) -> Result<ForeignTool, &'static s
     if entry.remove("type").is_some_and(|kind| kind != "function") {
         return Err("its type is not function");
     }
-    let Some(Value::Object(mut function)) = entry.remove("function") else { return Err("no object `function`") };
+    let Some(Value::Object(mut function)) = entry.remove("function") else {
+        let of_a_server = entry.contains_key("inputSchema");
+        return Err(if of_a_server {
+            "no object `function`; it looks like mcp-tools-list"
+        } else {
+            "no object `function`"
+        });
+    };
     let Some(Value::String(name)) = function.remove("name") else { return Err("no text `function.name`") };
     let description = match function.remove("description") {
         None | Some(Value::Null) => String::new(),

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::foreign::{Foreign, ForeignServer, ForeignTool};
+use super::foreign::{Foreign, ForeignServer, ForeignTool, server_of};
 use super::report::{Findings, Trouble};
 use super::{ImportError, Importer, Read, yaml};
 use crate::load::id_fault;
@@ -28,7 +28,8 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
     let Document { server, operations } = document(source, findings)?;
     let tools = operations.into_iter().map(|operation| operation.tool).collect();
-    Ok(Foreign { tools, servers: vec![server], ..Foreign::default() })
+    let title = server.title.as_deref().and_then(server_of);
+    Ok(Foreign { tools, server: title, servers: vec![server], ..Foreign::default() })
 }
 
 /// What is imported of a document.

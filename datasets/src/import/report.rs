@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::Extra;
 use crate::problem::quote_up_to;
 
 /// Examples kept per trouble.
@@ -18,6 +19,7 @@ const EXAMPLE: usize = 120;
 pub enum Trouble {
     FileLeftOut,
     ServerLeftOut,
+    DisabledServer,
     UnknownSetting,
     StrayOutput,
     UnreadableEntry,
@@ -29,6 +31,7 @@ pub enum Trouble {
     UnknownType,
     RepeatedArgument,
     IgnoredKey,
+    ProtocolKey,
     MergedServers,
     RenamedTool,
     RenamedArgument,
@@ -68,6 +71,7 @@ impl Trouble {
         match self {
             Self::FileLeftOut => "file that has no place in the format or is missing; not imported",
             Self::ServerLeftOut => "server that could not be listed; left out",
+            Self::DisabledServer => "server that is disabled; left out",
             Self::UnknownSetting => "setting of a server that is not known here; not heeded",
             Self::StrayOutput => "server that writes to standard output what is no message; passed over",
             Self::UnreadableEntry => "entry that cannot be read; left out",
@@ -79,6 +83,7 @@ impl Trouble {
             Self::UnknownType => "type that JSON Schema does not know; any value is accepted there",
             Self::RepeatedArgument => "argument that a tool lists again; the first is kept",
             Self::IgnoredKey => "key of a tool that has no place in the format; left out",
+            Self::ProtocolKey => "key that the protocol has and the format has no place for; left out",
             Self::MergedServers => "namespace whose name as a file is taken by another; they share one server",
             Self::RenamedTool => "tool whose name is unfit or taken; named after where it stands",
             Self::RenamedArgument => {
@@ -118,6 +123,13 @@ impl Trouble {
     }
 }
 
+impl Trouble {
+    /// What everybody expects to be left out: nothing of the catalogue is lost by it.
+    fn is_expected(self) -> bool {
+        matches!(self, Self::DisabledServer | Self::ProtocolKey)
+    }
+}
+
 /// How often one trouble was met.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -152,6 +164,11 @@ impl Findings {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Something could not be mapped that somebody may want.
+    pub(super) fn lose_something(&self) -> bool {
+        self.0.keys().any(|trouble| !trouble.is_expected())
+    }
 }
 
 impl fmt::Display for Findings {
@@ -174,15 +191,29 @@ pub struct ImportReport {
     pub no_tool_queries: usize,
     pub labels: usize,
     pub skills: usize,
+    /// Queries that are asked of candidates of their own.
+    pub own_candidates: usize,
+    /// An option of the importer asks labelled queries of all tools instead.
+    pub can_pool: bool,
     pub findings: Findings,
 }
 
 impl fmt::Display for ImportReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { servers, tools, queries, no_tool_queries, labels, skills, findings } = self;
+        let Self { servers, tools, queries, no_tool_queries, labels, skills, own_candidates, can_pool, findings } =
+            self;
         write!(f, "servers {servers}, tools {tools}, queries {queries} (no-tool {no_tool_queries}), labels {labels}")?;
         if *skills > 0 {
             write!(f, ", skills {skills}")?;
+        }
+        if *own_candidates > 0 {
+            write!(
+                f,
+                "\n  own candidates: {own_candidates} of {queries} queries, asked of those and not of the whole catalogue"
+            )?;
+            if *can_pool {
+                write!(f, "; `--{}` asks the labelled ones of all tools", Extra::Pooled.as_str())?;
+            }
         }
         fmt::Display::fmt(findings, f)
     }

@@ -108,6 +108,7 @@ fn the_repository_of_metatool_is_read() {
     assert_eq!(import("metatool", &UPSTREAM, "").0, report, "the folder above does as well");
     assert_snapshot!(report, @r#"
     servers 1, tools 3, queries 4 (no-tool 1), labels 4
+      own candidates: 1 of 4 queries, asked of those and not of the whole catalogue
       1 × file that has no place in the format or is missing; not imported: "tmp_dataset/Task2-Subtask4.json"
       3 × entry that cannot be read; left out: "all_clean_data.csv:record 8: expected two cells", "multi_tool_query_golden.json:1:59: invalid type: integer `1`, expected a string", "Task2-Subtask3.json:entry 1: its prompt lists no tool"
       1 × tool of the same name on the same server; the first is kept: "maps"
@@ -136,6 +137,7 @@ fn the_normalised_metatool_is_read() {
     let (report, dataset) = import("metatool", &NORMALISED, "");
     assert_snapshot!(report, @r#"
     servers 2, tools 3, queries 4 (no-tool 2), labels 2
+      own candidates: 1 of 4 queries, asked of those and not of the whole catalogue
       1 × file that has no place in the format or is missing; not imported: "queries_conflicting.jsonl"
       1 × tool of the same name on the same server; the first is kept: "find"
       1 × parameters that are no object schema or nest too deep; an empty one stands in: "find"
@@ -267,6 +269,34 @@ fn options_are_checked_and_used() {
     let dataset = load(&dir.path().join("t")).unwrap();
     assert_eq!((dataset.name.as_str(), dataset.licence.as_str()), ("my-set", "MIT"));
     assert_eq!(dataset.catalogue.tools[0].id.server(), "shop");
+}
+
+#[test]
+fn servers_are_named_by_file_or_title_and_an_unused_name_is_refused() {
+    let server = |importer: &str, name: &str, text: &str| {
+        let (_, dataset) = import(importer, &[(name, text)], name);
+        dataset.catalogue.tools[0].id.server().to_owned()
+    };
+    assert_eq!(server("openai-tools", "Shop Floor.json", OPENAI), "shop_floor");
+    assert_eq!(server("openai-tools", "request.json", OPENAI), "tools");
+    let document = r#"{"openapi": "3.1.0", "info": {"title": "Kiln API"}, "paths": {"/a": {"get": {}}}}"#;
+    assert_eq!(server("openapi", "any.json", document), "kiln_api");
+    assert_eq!(server("openapi", "any.json", &document.replace("Kiln API", "")), "openapi");
+    let dir = folder(&[("lists/lamp.json", r#"[{"name": "dim"}]"#), ("tools.json", OPENAI)]);
+    let named = ImportOptions { server: Some("mine".to_owned()), ..ImportOptions::default() };
+    let lists = find("mcp-tools-list").unwrap();
+    let error = lists.import(&dir.path().join("lists"), &dir.path().join("t"), &named).unwrap_err();
+    assert_snapshot!(error, @r#"option server: every tool of the source has a server of its own, so "mine" would be used for none; leave it out"#);
+    lists.import(&dir.path().join("lists/lamp.json"), &dir.path().join("t"), &named).unwrap();
+    assert_eq!(load(&dir.path().join("t")).unwrap().catalogue.tools[0].id.to_string(), "mine/dim");
+}
+
+#[test]
+fn lists_of_a_server_are_recognised_in_place_of_a_request() {
+    let text = r#"[{"name": "a", "inputSchema": {}}, {"function": {"name": "b"}}]"#;
+    let (report, _) = import("openai-tools", &[("t.json", text)], "t.json");
+    let examples = &report.findings.get(Trouble::UnreadableEntry).unwrap().examples;
+    assert_eq!(examples, &["\"t.json:entry 0: no object `function`; it looks like mcp-tools-list\""]);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod alike;
 mod baseline;
+mod gold;
 mod invisible;
 mod names;
 mod places;
@@ -125,6 +126,7 @@ pub fn lint(dir: &Path, baseline: Option<&Path>) -> Result<Linted, LintError> {
     if !incomplete {
         skills::check(&mut linter);
         queries::check(&mut linter);
+        gold::check(&mut linter);
     }
     let (mut findings, accepted) = baseline.apply(linter.findings, !incomplete);
     // Accepting them would not make the dataset load.

@@ -52,6 +52,8 @@ impl Places {
         add("skills.jsonl", lines(dir, "skills.jsonl", |line: wire::Skill| line.name));
         add("actors.jsonl", lines(dir, "actors.jsonl", |line: wire::Actor| line.actor));
         add("queries.jsonl", lines(dir, "queries.jsonl", |line: wire::Query| line.query));
+        let id = |line: wire::Qrel| qrel_id(&line.query, line.group, &line.tool);
+        add("qrels.jsonl", lines(dir, "qrels.jsonl", id));
         // Not only those of servers.jsonl: a broken line there still leaves the tools.
         let mut names: Vec<_> = dataset.catalogue.tools.iter().map(|tool| tools_file(&tool.id)).collect();
         names.sort();
@@ -91,6 +93,11 @@ impl Places {
         let line = self.0.get(SERVERS).and_then(|lines| lines.get(server));
         line.and_then(|(_, line)| parse_line::<wire::Server>(line)).is_some_and(|server| server.boilerplate)
     }
+}
+
+/// What tells the lines of `qrels.jsonl` apart.
+pub(super) fn qrel_id(query: &str, group: i64, tool: &str) -> String {
+    format!("{query}\n{group}\n{tool}")
 }
 
 fn tools_file(id: &ToolId) -> String {

@@ -123,6 +123,12 @@ rules! {
     TOO_MANY_SKILLS "TG403" "too-many-skills" Warning:
         "an actor sees more than 150 skills, more than a prompt should list",
         "give skills a narrower tier, or merge some";
+    TIER_OF_NOBODY "TG404" "tier-of-nobody" Note:
+        "skills are for a role that no actor has, so only `all` sees them",
+        "correct the tier, or give an actor the role";
+    SKILL_EMPTY "TG405" "skill-loads-nothing" Note:
+        "the skill loads no tool, or only core tools, which are always there",
+        "name the tools that it needs, or drop it";
 
     HEAVY "TG501" "heavy" Note:
         "the definition weighs more than 1,000 tokens",
@@ -152,6 +158,12 @@ rules! {
     UNANSWERABLE "TG607" "unanswerable" Note:
         "the actor may call no tool that does a required part of the query",
         "if that is not on purpose, name another actor or widen the grants";
+    GOLD_ARGUMENT "TG608" "gold-argument-unfit" Warning:
+        "a label accepts a value that the tool's schema does not, so no valid call can have it",
+        "give the value as the schema wants it; a list is `[[\"a\", \"b\"]]`";
+    GOLD_OMITTED "TG609" "gold-may-be-omitted" Note:
+        "a label lets a call leave out an argument that the schema requires, so no valid call does",
+        "drop the `\"\"`";
 }
 
 /// The rule of that id.

@@ -192,7 +192,7 @@ fn id(schema: &Value) -> Option<&str> {
 }
 
 /// A name as a part of a JSON Pointer.
-fn escape(name: &str) -> String {
+pub(super) fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 

@@ -1,12 +1,12 @@
 //! Skills and actors: what can be reached, and by whom.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use harness::catalogue::{Actor, Grant, Tool};
+use harness::catalogue::{Actor, Grant, Tier, Tool};
 
-use super::rules::{ACTOR_WITHOUT_GRANT, ORPHANS, TOO_MANY_SKILLS, TOOL_CAP};
+use super::rules::{ACTOR_WITHOUT_GRANT, ORPHANS, SKILL_EMPTY, TIER_OF_NOBODY, TOO_MANY_SKILLS, TOOL_CAP};
 use super::{Linter, plural, some};
-use crate::problem::quote;
+use crate::problem::{quote, suggestion};
 
 /// More skills than this are no longer a list that one reads.
 pub(super) const SKILLS: usize = 150;
@@ -15,6 +15,8 @@ pub(super) const TOOLS: usize = 128;
 
 pub(super) fn check(linter: &mut Linter) {
     orphans(linter);
+    tiers(linter);
+    empty(linter);
     let dataset = linter.dataset;
     for actor in &dataset.actors {
         let place = linter.places.of("actors.jsonl", actor.id.as_str(), &["actor"]);
@@ -62,6 +64,43 @@ fn orphans(linter: &mut Linter) {
         let shown = some(orphans.iter().map(|name| (*name).to_owned()));
         let message = format!("{} of {} in no skill: {shown}", orphans.len(), plural(all, "tool"));
         linter.add(&ORPHANS, server, place, &message);
+    }
+}
+
+/// Roles of tiers that no actor has, mostly slips of the pen. Where there is nobody but `all`, roles say nothing.
+fn tiers(linter: &mut Linter) {
+    let dataset = linter.dataset;
+    if dataset.actors.iter().all(|actor| actor.id.as_str() == "all") {
+        return;
+    }
+    let roles: BTreeSet<&str> = dataset.actors.iter().flat_map(|actor| &actor.roles).map(String::as_str).collect();
+    let mut of_nobody: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for skill in &dataset.catalogue.skills {
+        if let Tier::Role(role) = &skill.tier
+            && !roles.contains(role.as_str())
+        {
+            of_nobody.entry(role).or_default().push(&skill.name);
+        }
+    }
+    for (role, skills) in of_nobody {
+        let place = linter.places.of("skills.jsonl", skills[0], &["tier"]);
+        let hint = suggestion(role, roles.iter().copied());
+        let shown = some(skills.iter().map(|name| (*name).to_owned()));
+        let message = format!("no actor has the role{hint}; for it are {}: {shown}", plural(skills.len(), "skill"));
+        linter.add(&TIER_OF_NOBODY, &format!("role:{role}"), place, &message);
+    }
+}
+
+/// Skills whose choice changes nothing.
+fn empty(linter: &mut Linter) {
+    let catalogue = &linter.dataset.catalogue;
+    for skill in &catalogue.skills {
+        let loads = |id| catalogue.get(id).is_some_and(|tool| !tool.core);
+        if !skill.allowed_tools.iter().any(loads) {
+            let place = linter.places.of("skills.jsonl", &skill.name, &["allowed-tools"]);
+            let message = if skill.allowed_tools.is_empty() { "it names no tool" } else { "it names core tools only" };
+            linter.add(&SKILL_EMPTY, &skill.name, place, message);
+        }
     }
 }
 

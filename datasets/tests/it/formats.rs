@@ -24,7 +24,7 @@ fn answer_to_tools_list() {
     let Some(summary) = summary("mcp-tools-list", "mcp_tools_list/npm-sentinel-mcp.tools_list.json") else { return };
     assert_snapshot!(summary, @r#"
     servers 1, tools 19, queries 0 (no-tool 0), labels 0
-    revision 44acd172c61a
+    revision b3d3910beed5
     "#);
 }
 
@@ -75,7 +75,7 @@ fn openapi_of_a_music_service() {
     let Some(summary) = summary("openapi", "restbench_openapi/spotify_oas.json") else { return };
     assert_snapshot!(summary, @r#"
     servers 1, tools 40, queries 0 (no-tool 0), labels 0
-    revision d074b6a3714c
+    revision 01932f325b80
     7 renamed_argument
     120 repaired_schema
     "#);

@@ -101,7 +101,8 @@ pub struct RunArgs {
     /// Wording of the base prompt [default: plain]
     #[arg(long, value_enum)]
     pub wording: Option<WordingArg>,
-    /// Strategy the others are compared with [default: eager, or else the first]
+    /// Strategy the others are compared with [default: eager where it runs at every size, else the first that asks a model
+    /// and runs, else the first; oracle and random come last]
     #[arg(long, value_name = "LABEL")]
     pub reference: Option<String>,
     /// `openai`, `scripted:first`, `scripted:lexical` or `scripted:silent`; without it OPENAI_BASE_URL and TOOLGAUGE_MODEL
@@ -265,6 +266,8 @@ pub enum ModeArg {
     /// When the model calls nothing more, or at a limit
     Loop,
     /// After the first turn that calls a tool of the catalogue
+    // As manifests, experiment files and documents spell it.
+    #[value(alias = "first_call")]
     FirstCall,
 }
 
@@ -306,10 +309,10 @@ pub struct ShowArgs {
     pub run: PathBuf,
     /// Query id
     pub query: String,
-    /// Only this strategy [default: all]
+    /// Only this strategy: its label, or as `run` takes it, e.g. `bm25-llm:k=5` [default: all]
     #[arg(short, long)]
     pub strategy: Option<String>,
-    /// Only this catalogue size [default: all]
+    /// Only this size [default: all]
     #[arg(short = 'n', long)]
     pub size: Option<u32>,
     /// Show prompts and definitions in full
@@ -366,7 +369,10 @@ pub struct ImportArgs {
     /// Dataset folder to write
     #[arg(short, long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Name of the server that owns the tools, where the format has none
+    /// Name of the dataset [default: that of the format]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Name of the server that owns the tools, where the source names none [default: by its file name or title, or the format]
     #[arg(long)]
     pub server: Option<String>,
     /// Replace the folder if it is a dataset; refused if that would delete queries, labels, skills, actors, `lint.toml`, or

@@ -13,6 +13,7 @@ mod fit;
 mod interrupt;
 mod mcp;
 mod oracle;
+mod outlook;
 mod print;
 mod progress;
 mod setup;

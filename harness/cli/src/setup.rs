@@ -17,7 +17,7 @@ use harness::run::manifest::{
     Axis, DatasetInfo, DistractorKind, EndpointInfo, Manifest, OrderInfo, OrderKind, PlannedCaps, QuerySelection,
     RUN_VERSION, SchemaRewrites, StrategyInfo, ViewInfo,
 };
-use harness::run::plan::{Estimate, Grid, Job, by_query, jobs};
+use harness::run::plan::{Grid, Job, by_query, jobs};
 use harness::strategy::Strategy;
 use harness::usage::{Price, PriceTable};
 use serde_json::Value;
@@ -25,8 +25,9 @@ use serde_json::Value;
 use crate::args::{DistractorsArg, ModeArg, ORDERS, OrderArg, QueriesArg, REPEATS, RunArgs, SEED, SPLIT, WordingArg};
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::experiment::{EndpointSection, Experiment, Queries, StrategySection, expand, parse_strategy, split_list};
-use crate::fit::{Limits, Weight, definition_tokens, fit};
+use crate::fit::{Limits, definition_tokens};
 use crate::oracle::with_oracle;
+use crate::outlook::{Outlook, actor_views, outlooks, own_candidates};
 use crate::subsets::Subsets;
 
 /// The variable with the key of an endpoint named on the command line.
@@ -42,9 +43,11 @@ pub struct Planned {
     pub dataset: Dataset,
     pub manifest: Manifest,
     pub jobs: Vec<Job>,
-    pub estimates: Vec<Estimate>,
+    pub outlooks: Vec<Outlook>,
     /// Queries asked per size.
     pub asked: Vec<(u32, usize)>,
+    /// Where sizes count skills: how many there are for everybody, and how many of all.
+    pub skills: Option<(usize, usize)>,
 }
 
 /// Loads a dataset folder.
@@ -68,14 +71,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let endpoint = endpoint(args, &experiment, drives_model)?;
     let profile = profile_of(endpoint.as_ref());
     let settings = loop_settings(args, &experiment, endpoint.as_ref());
-    let order = OrderInfo {
-        kind: match args.order {
-            Some(OrderArg::Blocked) => OrderKind::Blocked,
-            Some(OrderArg::Fixed) => OrderKind::Fixed,
-            None => experiment.order.unwrap_or(OrderKind::Blocked),
-        },
-        orders: experiment.orders.unwrap_or(ORDERS),
-    };
+    let order = order(args, &experiment);
     check_numbers(args, &experiment, &settings, &order)?;
     let distractors = distractors(&dataset, args, &experiment)?;
     let (axis, sizes) = axis(&dataset, args, &experiment, distractors, seed)?;
@@ -91,8 +87,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         _ => (candidates.clone(), false),
     };
     let selection = QuerySelection { split, scaling_only, queries: queries.len(), of: candidates.len(), sampled };
-    let mut grid_sizes = Vec::new();
-    let mut views = Vec::new();
+    let (mut grid_sizes, mut views, mut narrow) = (Vec::new(), Vec::new(), Vec::new());
     let subsets = Subsets::new(&dataset, axis, distractors, seed);
     let smallest = subsets.of(sizes[0]).or_exit(Exit::Usage)?;
     for &size in &sizes {
@@ -102,10 +97,9 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         let asked: Vec<&Query> = queries.iter().map(Arc::as_ref).filter(asked).collect();
         let digest = subsets.digest(&subset);
         views.push(view_info(&subset, size, digest.clone(), &profile));
+        narrow.extend(actor_views(&dataset, &subset, size, axis, &asked));
         grid_sizes.push((size, digest, asked));
     }
-    let reference = args.reference.clone().or(experiment.reference.clone());
-    let reference = choose_reference(reference, &metas)?;
     let repeats = args.repeats.or(experiment.repeats).unwrap_or(REPEATS).max(1);
     let prompt = Digest::of(settings.wording.text().as_bytes());
     let context = Digest::of_json(&(dataset.digest(), endpoint.as_ref().map(|e| &e.profile), &settings, &prompt));
@@ -118,23 +112,19 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     if jobs.is_empty() {
         return Err(expected(Exit::Usage, "nothing is planned: no strategy, query or size is left"));
     }
+    let skills = subsets.skills().or_exit(Exit::Usage)?;
     let asked = grid.sizes.iter().map(|(size, _, queries)| (*size, queries.len())).collect();
-    let estimates = estimates(&subsets, &metas, &grid, &profile, &settings);
+    let limits = Limits { profile: &profile, max_output_tokens: settings.max_output_tokens };
+    let outlooks = outlooks(&subsets, &dataset, &grid, limits);
+    let reference = args.reference.clone().or(experiment.reference.clone());
+    let reference = choose_reference(reference, &metas, &outlooks)?;
     let manifest = Manifest {
         version: RUN_VERSION,
         name: args.name.clone().or(experiment.name).unwrap_or_else(|| dataset.name.clone()),
         toolgauge: env!("CARGO_PKG_VERSION").to_owned(),
         started: harness::clock::now_utc(),
         host: host(),
-        dataset: DatasetInfo {
-            name: dataset.name.clone(),
-            revision: dataset.revision.clone(),
-            licence: dataset.licence.clone(),
-            digest: dataset.digest().clone(),
-            path: dataset_dir.display().to_string(),
-            tools: dataset.catalogue.tools.len(),
-            queries: dataset.queries.len(),
-        },
+        dataset: dataset_info(&dataset, &dataset_dir),
         selection,
         endpoint,
         settings,
@@ -147,13 +137,38 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         axis,
         distractors,
         views,
+        actor_views: narrow,
+        candidates: own_candidates(queries.iter().map(Arc::as_ref)),
         rewrites: rewrites_of(&profile, &dataset, &subsets, &sizes, &queries).filter(|_| drives_model),
         jobs: jobs.len(),
         capped,
         probe: None,
         finish: None,
     };
-    Ok(Planned { dataset, manifest, jobs, estimates, asked })
+    Ok(Planned { dataset, manifest, jobs, outlooks, asked, skills })
+}
+
+fn order(args: &RunArgs, experiment: &Experiment) -> OrderInfo {
+    OrderInfo {
+        kind: match args.order {
+            Some(OrderArg::Blocked) => OrderKind::Blocked,
+            Some(OrderArg::Fixed) => OrderKind::Fixed,
+            None => experiment.order.unwrap_or(OrderKind::Blocked),
+        },
+        orders: experiment.orders.unwrap_or(ORDERS),
+    }
+}
+
+fn dataset_info(dataset: &Dataset, dir: &Path) -> DatasetInfo {
+    DatasetInfo {
+        name: dataset.name.clone(),
+        revision: dataset.revision.clone(),
+        licence: dataset.licence.clone(),
+        digest: dataset.digest().clone(),
+        path: dir.display().to_string(),
+        tools: dataset.catalogue.tools.len(),
+        queries: dataset.queries.len(),
+    }
 }
 
 /// What the flags tell the run to stop at, if anything.
@@ -263,7 +278,11 @@ fn strategies(
     Ok(infos)
 }
 
-fn choose_reference(wanted: Option<String>, infos: &[StrategyInfo]) -> anyhow::Result<Option<String>> {
+fn choose_reference(
+    wanted: Option<String>,
+    infos: &[StrategyInfo],
+    outlooks: &[Outlook],
+) -> anyhow::Result<Option<String>> {
     match wanted {
         Some(label) if infos.iter().any(|info| info.label == label) => Ok(Some(label)),
         Some(label) => {
@@ -271,10 +290,19 @@ fn choose_reference(wanted: Option<String>, infos: &[StrategyInfo]) -> anyhow::R
             let message = format!("reference {label:?} is no strategy of this run; there are: {}", known.join(", "));
             Err(expected(Exit::Usage, message))
         }
-        // The strategy that stands for "no selection at all", else the first.
+        // The strategy that stands for "no selection at all" where it runs, else the first contender: neither the ceiling nor the
+        // floor says what a choice is worth, and what runs nowhere is worse than anything.
         None => {
-            let eager = infos.iter().find(|info| info.meta.kind == "eager");
-            Ok(eager.or(infos.first()).map(|info| info.label.clone()))
+            let kind = |info: &StrategyInfo, kinds: &[&str]| kinds.contains(&info.meta.kind.as_str());
+            let runs = |info: &StrategyInfo| {
+                let mut own = outlooks.iter().filter(|row| row.estimate.strategy == info.label);
+                own.all(|row| !row.never_runs())
+            };
+            let eager = || infos.iter().find(|info| kind(info, &["eager"]) && runs(info));
+            let asking = || infos.iter().find(|info| info.meta.drives_model && !kind(info, &["oracle"]) && runs(info));
+            let other = || infos.iter().find(|info| !kind(info, &["random", "oracle"]));
+            let chosen = eager().or_else(asking).or_else(other).or(infos.first());
+            Ok(chosen.map(|info| info.label.clone()))
         }
     }
 }
@@ -303,10 +331,10 @@ fn axis(
             return Err(expected(Exit::Usage, message));
         }
     };
-    // Skills without a tool at that size are no skills there.
-    let there = Subsets::new(dataset, Axis::Tools, distractors, seed).of(tools).or_exit(Exit::Usage)?;
-    let all = || there.view(&Actor::all(), None, None).skills().len() as u32;
-    Ok((Axis::Skills { tools }, numbers("--skills", &args.skills, &experiment.skills, all)?))
+    let axis = Axis::Skills { tools };
+    let skills = Subsets::new(dataset, axis, distractors, seed).skills().or_exit(Exit::Usage)?;
+    let all = || skills.map_or(0, |(there, _)| there as u32);
+    Ok((axis, numbers("--skills", &args.skills, &experiment.skills, all)?))
 }
 
 /// Numbers of a flag, or else of the experiment file; ascending, each once.
@@ -385,24 +413,6 @@ fn rewrites_of(
     let own = queries.iter().filter_map(|query| query.candidates.as_ref()).flatten();
     let tools = largest.tools.iter().chain(own).filter_map(|id| dataset.catalogue.get(id));
     SchemaRewrites::new(profile, tools.map(Arc::as_ref))
-}
-
-fn estimates(
-    subsets: &Subsets<'_>,
-    infos: &[StrategyInfo],
-    grid: &Grid<'_>,
-    profile: &Profile,
-    settings: &LoopSettings,
-) -> Vec<Estimate> {
-    let limits = Limits { profile, max_output_tokens: settings.max_output_tokens };
-    let mut rows = Vec::new();
-    for (size, _, queries) in &grid.sizes {
-        let Ok(subset) = subsets.of(*size) else { continue };
-        let weight = Weight::of(&subset.view(&Actor::all(), None, None), profile);
-        let episodes = queries.len() * grid.repeats as usize;
-        rows.extend(infos.iter().map(|info| fit(info, (*size, episodes), weight, limits).estimate));
-    }
-    rows
 }
 
 fn loop_settings(args: &RunArgs, experiment: &Experiment, endpoint: Option<&EndpointInfo>) -> LoopSettings {

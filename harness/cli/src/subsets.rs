@@ -27,11 +27,25 @@ impl<'d> Subsets<'d> {
         Self { dataset, axis, ranked, seed }
     }
 
-    /// What there is at `size`.
-    pub fn of(&self, size: u32) -> Result<Subset, ScaleError> {
+    /// Where sizes count skills: how many everybody has at that catalogue, and of how many. One without a tool there is none.
+    pub fn skills(&self) -> Result<Option<(usize, usize)>, ScaleError> {
+        let Axis::Skills { .. } = self.axis else { return Ok(None) };
+        let everybody = Actor::all();
+        let there = self.whole(0)?.view(&everybody, None, None).skills().len();
+        let of = self.dataset.catalogue.skills.iter().filter(|skill| everybody.sees(skill)).count();
+        Ok(Some((there, of)))
+    }
+
+    /// The tools at `size`, with all skills.
+    fn whole(&self, size: u32) -> Result<Subset, ScaleError> {
         let distractors = self.ranked.as_deref().map_or(Distractors::Random, Distractors::First);
         let tools = nested(self.dataset, self.axis.tools(size) as usize, distractors, self.seed)?;
-        let whole = Subset { catalogue: self.dataset.catalogue.clone(), tools };
+        Ok(Subset { catalogue: self.dataset.catalogue.clone(), tools })
+    }
+
+    /// What there is at `size`.
+    pub fn of(&self, size: u32) -> Result<Subset, ScaleError> {
+        let whole = self.whole(size)?;
         match self.axis {
             Axis::Tools => Ok(whole),
             Axis::Skills { .. } => {

@@ -8,7 +8,7 @@ use crate::catalogue::Tool;
 use crate::endpoint::{Profile, Protocol, Rewrite};
 use crate::episode_loop::LoopSettings;
 use crate::gateway::Lesson;
-use crate::ids::{Digest, ToolId};
+use crate::ids::{ActorId, Digest, ToolId};
 use crate::strategy::StrategyMeta;
 use crate::text::plural;
 use crate::usage::Price;
@@ -44,6 +44,13 @@ pub struct Manifest {
     #[serde(default)]
     pub distractors: DistractorKind,
     pub views: Vec<ViewInfo>,
+    /// What each actor who asks has in view, at the sizes at which that is less than the size; queries with candidates of their
+    /// own aside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actor_views: Vec<ActorView>,
+    /// `None` if no query is asked of candidates of its own, or nobody counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<OwnCandidates>,
     /// Schemas that the endpoint is sent rewritten; `None` where none are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrites: Option<SchemaRewrites>,
@@ -199,6 +206,26 @@ pub struct ViewInfo {
     pub definition_tokens: u64,
     pub skills: u32,
     pub digest: Digest,
+}
+
+/// What an actor may call at a size.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ActorView {
+    pub size: u32,
+    pub actor: ActorId,
+    pub tools: usize,
+    pub skills: usize,
+    /// Planned queries of the actor.
+    pub queries: usize,
+}
+
+/// Queries that are asked of candidates of their own, and not of all tools of a size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OwnCandidates {
+    pub queries: usize,
+    /// Candidates of such a query, on average and at most.
+    pub mean: f64,
+    pub most: usize,
 }
 
 /// What the rules of a profile change in the schemas of the tools of a run.

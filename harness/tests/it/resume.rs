@@ -132,6 +132,8 @@ fn manifest(dataset: &Dataset, strategies: Vec<StrategyInfo>, jobs: usize) -> Ma
         axis: Axis::Tools,
         distractors: DistractorKind::Random,
         views: Vec::new(),
+        actor_views: Vec::new(),
+        candidates: None,
         rewrites: None,
         jobs,
         capped: None,

@@ -29,9 +29,13 @@ const PALETTE: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
 ];
 
-/// The colour of the strategy at this position of the manifest.
-pub(super) fn color(index: usize) -> RGBColor {
-    PALETTE[index % PALETTE.len()]
+pub(super) const COLORS: usize = PALETTE.len();
+/// Markers of each colour: a disc, a square, a triangle.
+pub(super) const SHAPES: usize = 3;
+
+/// The colour of a look. Looks count through the palette, then through it again with another marker.
+pub(super) fn color(look: usize) -> RGBColor {
+    PALETTE[look % COLORS]
 }
 
 /// Which side of a text the position is.
@@ -81,11 +85,11 @@ impl<'a> Canvas<'a> {
         Ok(())
     }
 
-    /// The marker of a strategy: each round through the palette has its own shape. Open = white inside.
-    pub(super) fn marker(&self, at: (f64, f64), index: usize, open: bool) -> Result<(), Failed> {
+    /// The marker of a look: each round through the palette has its own shape. Open = white inside.
+    pub(super) fn marker(&self, at: (f64, f64), look: usize, open: bool) -> Result<(), Failed> {
         const RADIUS: f64 = 4.0;
-        let color = color(index);
-        let corners: &[(f64, f64)] = match index / PALETTE.len() {
+        let color = color(look);
+        let corners: &[(f64, f64)] = match look / COLORS {
             0 => &[],
             1 => &[(-1.0, -1.0), (1.0, -1.0), (1.0, 1.0), (-1.0, 1.0)],
             _ => &[(0.0, -1.3), (1.2, 0.9), (-1.2, 0.9)],

@@ -39,12 +39,12 @@ pub(super) fn draw(chart: &Chart) -> Result<String, Failed> {
         canvas.text(name, (left, y), Side::Right, LABEL, INK)?;
         for point in &series.points {
             if let Some((lower, upper)) = point.interval {
-                canvas.line(&[(x(lower), y), (x(upper), y)], color(series.index), 1)?;
+                canvas.line(&[(x(lower), y), (x(upper), y)], color(series.look), 1)?;
                 for bound in [lower, upper] {
-                    canvas.line(&[(x(bound), y - 3.0), (x(bound), y + 3.0)], color(series.index), 1)?;
+                    canvas.line(&[(x(bound), y - 3.0), (x(bound), y + 3.0)], color(series.look), 1)?;
                 }
             }
-            canvas.marker((x(point.value), y), series.index, point.open)?;
+            canvas.marker((x(point.value), y), series.look, point.open)?;
             canvas.text(&point.text, (WIDTH - EDGE, y), Side::Right, LABEL, INK)?;
         }
     }

@@ -132,10 +132,12 @@ fn runs_through(chart: &Chart, frame: &Frame, series: &Series, (x, y): (f64, f64
     // Offsets of crowded points are smaller than this margin.
     let (left, right) = (x - 40.0, x + width + 40.0);
     (0..=24).map(|step| left + (right - left) * f64::from(step) / 24.0).any(|x| {
-        points.windows(2).any(|pair| {
+        points.windows(2).zip(series.points.windows(2)).any(|(pair, ends)| {
             let (from, to) = (pair[0], pair[1]);
             let along = (x - from.0) / (to.0 - from.0).max(1e-9);
-            (0.0..=1.0).contains(&along) && (from.1 + (to.1 - from.1) * along - y).abs() < 12.0
+            chart.is_joined(&ends[0], &ends[1])
+                && (0.0..=1.0).contains(&along)
+                && (from.1 + (to.1 - from.1) * along - y).abs() < 12.0
         }) || points.iter().any(|point| (left..=right).contains(&point.0) && (point.1 - y).abs() < 14.0)
     })
 }
@@ -157,20 +159,21 @@ fn offsets(chart: &Chart, frame: &Frame) -> Vec<f64> {
 fn line(canvas: &Canvas<'_>, chart: &Chart, frame: &Frame, series: &Series, offset: f64) -> Result<(), Failed> {
     let at = |point: &Point| (frame.x(chart, point.size) + offset, frame.y(chart, point.value));
     for pair in series.points.windows(2) {
-        if chart.open_is_measured || !pair.iter().any(|point| point.open) {
-            canvas.line(&[at(&pair[0]), at(&pair[1])], color(series.index), 2)?;
+        let measured = chart.open_is_measured || !pair.iter().any(|point| point.open);
+        if measured && chart.is_joined(&pair[0], &pair[1]) {
+            canvas.line(&[at(&pair[0]), at(&pair[1])], color(series.look), 2)?;
         }
     }
     for point in &series.points {
         let (x, _) = at(point);
         if let Some((lower, upper)) = point.interval {
             let (lower, upper) = (frame.y(chart, lower), frame.y(chart, upper));
-            canvas.line(&[(x, lower), (x, upper)], color(series.index), 1)?;
+            canvas.line(&[(x, lower), (x, upper)], color(series.look), 1)?;
             for end in [lower, upper] {
-                canvas.line(&[(x - 3.0, end), (x + 3.0, end)], color(series.index), 1)?;
+                canvas.line(&[(x - 3.0, end), (x + 3.0, end)], color(series.look), 1)?;
             }
         }
-        canvas.marker(at(point), series.index, point.open)?;
+        canvas.marker(at(point), series.look, point.open)?;
     }
     Ok(())
 }
@@ -196,7 +199,7 @@ fn labels(canvas: &Canvas<'_>, chart: &Chart, frame: &Frame, offsets: &[f64]) ->
     for ((series, end), y) in chart.series.iter().zip(&ends).zip(placed) {
         let x = frame.right + 10.0;
         canvas.line(&[(end.0 + 7.0, end.1), (frame.right - 8.0, end.1), (x - 4.0, y)], GRID_LEADER, 1)?;
-        canvas.marker((x + 4.0, y), series.index, series.points.last().is_some_and(|point| point.open))?;
+        canvas.marker((x + 4.0, y), series.look, series.points.last().is_some_and(|point| point.open))?;
         canvas.text(&end_label(series), (x + 14.0, y), Side::Left, LABEL, INK)?;
     }
     Ok(())

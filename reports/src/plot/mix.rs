@@ -7,6 +7,7 @@ use harness::dataset::Kind;
 
 use super::canvas::{AXIS, Canvas, Failed, GRID, HEIGHT, INK, SOFT, Side, WIDTH, color, fitted, text_width};
 use super::lines::{EDGE, HEAD, LABEL, SMALL};
+use super::looks::looks;
 use super::scale::{Scale, spread};
 use crate::escape::visible;
 use crate::format::percent;
@@ -15,7 +16,7 @@ use crate::summary::{SizeSummary, Summary};
 /// One strategy at the ends of the axis.
 struct Line {
     label: String,
-    index: usize,
+    look: usize,
     others: f64,
     paraphrased: f64,
 }
@@ -26,16 +27,16 @@ pub(super) fn drawable(summary: &Summary) -> Option<&SizeSummary> {
 }
 
 fn lines(summary: &Summary, size: &SizeSummary) -> Vec<Line> {
-    let line = |(index, strategy): (usize, &crate::summary::StrategySettings)| {
+    let line = |(look, strategy): (usize, &crate::summary::StrategySettings)| {
         let row = size.rows.iter().find(|row| row.strategy == strategy.label)?;
         let paraphrased = row.recall_by_kind.get(&Kind::Paraphrased)?;
         let others: Vec<_> = row.recall_by_kind.iter().filter(|(kind, _)| **kind != Kind::Paraphrased).collect();
         let n: u64 = others.iter().map(|(_, mean)| mean.n).sum();
         let sum: f64 = others.iter().map(|(_, mean)| mean.mean * mean.n as f64).sum();
         let label = visible(&strategy.label).into_owned();
-        (n > 0).then(|| Line { label, index, others: sum / n as f64, paraphrased: paraphrased.mean })
+        (n > 0).then(|| Line { label, look, others: sum / n as f64, paraphrased: paraphrased.mean })
     };
-    summary.strategies.iter().enumerate().filter_map(line).collect()
+    looks(&summary.strategies).into_iter().zip(&summary.strategies).filter_map(line).collect()
 }
 
 /// Share of paraphrased queries among those that need a tool.
@@ -80,9 +81,9 @@ pub(super) fn draw(summary: &Summary, size: &SizeSummary) -> Result<String, Fail
     canvas.text("this run", (here + 5.0, top + 6.0), Side::Left, SMALL, SOFT)?;
     let ends: Vec<f64> = lines.iter().map(|line| y(line.paraphrased)).collect();
     for (line, label_y) in lines.iter().zip(spread(&ends, 16.0, top, bottom)) {
-        canvas.line(&[(x(0.0), y(line.others)), (x(1.0), y(line.paraphrased))], color(line.index), 2)?;
-        canvas.marker((x(0.0), y(line.others)), line.index, false)?;
-        canvas.marker((right + 14.0, label_y), line.index, false)?;
+        canvas.line(&[(x(0.0), y(line.others)), (x(1.0), y(line.paraphrased))], color(line.look), 2)?;
+        canvas.marker((x(0.0), y(line.others)), line.look, false)?;
+        canvas.marker((right + 14.0, label_y), line.look, false)?;
         canvas.text(&text(line), (right + 24.0, label_y), Side::Left, LABEL, INK)?;
     }
     canvas.finish()?;

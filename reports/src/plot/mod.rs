@@ -3,6 +3,7 @@
 mod canvas;
 mod dots;
 mod lines;
+mod looks;
 mod mix;
 mod scale;
 
@@ -12,6 +13,7 @@ use crate::escape::visible;
 use crate::format::{grouped, percent, short};
 use crate::summary::{Row, SizeSummary, Summary, TokenSource};
 use crate::tally::RECALL;
+use looks::looks;
 use scale::Scale;
 
 /// The plots of a report.
@@ -35,6 +37,8 @@ struct Chart {
     /// Ascending, each with what is written below its tick.
     sizes: Vec<(u32, String)>,
     limit: Option<(f64, String)>,
+    /// Sizes that ask other queries than the one before them.
+    breaks: Vec<u32>,
     /// An open marker stands for the same quantity as the others, so lines may lead to it.
     open_is_measured: bool,
     captions: Vec<String>,
@@ -43,8 +47,8 @@ struct Chart {
 /// One strategy.
 struct Series {
     label: String,
-    /// Position in the manifest, which decides colour and marker.
-    index: usize,
+    /// Decides colour and marker.
+    look: usize,
     points: Vec<Point>,
 }
 
@@ -55,6 +59,13 @@ struct Point {
     /// Nothing was runnable here.
     open: bool,
     text: String,
+}
+
+impl Chart {
+    /// The same queries are asked at both, and at all sizes between: a line says what the size changes.
+    fn is_joined(&self, from: &Point, to: &Point) -> bool {
+        !self.breaks.iter().any(|size| from.size < *size && *size <= to.size)
+    }
 }
 
 impl Plot {
@@ -110,14 +121,14 @@ impl Plot {
         let series: Vec<Series> = summary
             .strategies
             .iter()
-            .enumerate()
-            .map(|(index, strategy)| {
+            .zip(looks(&summary.strategies))
+            .map(|(strategy, look)| {
                 let point = |size: &SizeSummary| {
                     let row = size.rows.iter().find(|row| row.strategy == strategy.label)?;
                     self.point(size.size, row)
                 };
                 let points = summary.sizes.iter().filter_map(point).collect();
-                Series { label: visible(&strategy.label).into_owned(), index, points }
+                Series { label: visible(&strategy.label).into_owned(), look, points }
             })
             .filter(|series: &Series| !series.points.is_empty())
             .collect();
@@ -153,6 +164,7 @@ impl Plot {
             },
             sizes: summary.sizes.iter().map(|size| (size.size, self.counts(size))).collect(),
             limit,
+            breaks: summary.sizes.iter().filter(|size| size.other_queries).map(|size| size.size).collect(),
             open_is_measured: self != Self::Tokens,
             captions: self.captions(summary, &series),
             series,
@@ -200,6 +212,9 @@ impl Plot {
         if let [only] = summary.sizes.as_slice() {
             parts.push(self.counts(only));
         }
+        if self == Self::Recall {
+            parts.push("intervals: of differences, in the table".to_owned());
+        }
         if self == Self::Success {
             parts.push("bars: 95 % intervals".to_owned());
         }
@@ -208,6 +223,9 @@ impl Plot {
 
     fn captions(self, summary: &Summary, series: &[Series]) -> Vec<String> {
         let mut captions = Vec::new();
+        if summary.sizes.iter().any(|size| size.other_queries) {
+            captions.push("no line leads to a size that asks other queries than the one before it".to_owned());
+        }
         let open = series.iter().flat_map(|series| &series.points).any(|point| point.open);
         if self == Self::Success && open {
             captions.push("open marker: nothing was runnable, which counts as no success".to_owned());

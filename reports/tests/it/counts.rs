@@ -1,12 +1,13 @@
 //! The numbers, worked out by hand or by a second way.
 
 use harness::gateway::Lesson;
+use harness::ids::{ActorId, Digest};
 use harness::metric::score::{Score, Stage};
 use harness::metric::stats::{LEVEL, wilson};
-use harness::run::manifest::{PlannedCaps, RefusedSchema, RefusedSchemas};
+use harness::run::manifest::{ActorView, OwnCandidates, PlannedCaps, RefusedSchema, RefusedSchemas};
 use harness::run::plan::Job;
 use harness::usage::UsageSource;
-use reports::{Row, Style, Summary, TokenSource, Verdict, markdown, summarise, terminal};
+use reports::{Input, Rescored, Row, Style, Summary, TokenSource, Verdict, markdown, summarise, terminal};
 
 use crate::fixture::{QUERIES, Run, run};
 
@@ -221,6 +222,87 @@ fn sizes_that_ask_other_queries_say_so() {
         let note = "45 at 150 tools, 48 at 1,000 tools; 45 are asked at every size";
         assert!(size.notes.iter().any(|known| known.contains(note)), "{:?}", size.notes);
     }
+    assert!(summary.settings.contains(&("queries", "48 sampled of 600, of which 45 at every size".to_owned())));
+    assert_eq!(summary.sizes.iter().map(|size| size.other_queries).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn views_below_the_size_and_own_candidates_are_told() {
+    let mut run = run().only(&["bm25", "bm25-llm"], &[150, 1_000]);
+    let before = summarise(&run.input());
+    assert!(!notes(&before).contains("views:") && before.warnings.is_empty());
+    let view =
+        |size, actor: &str, tools, queries| ActorView { size, actor: ActorId::new(actor), tools, skills: 2, queries };
+    run.manifest.actor_views = vec![view(150, "dev", 21, 5), view(150, "ops", 1, 1)];
+    run.manifest.candidates = Some(OwnCandidates { queries: 40, mean: 1.62, most: 1_200 });
+    let summary = summarise(&run.input());
+    assert!(summary.sizes[0].notes.contains(&"views: dev 21 tools (5 queries), ops 1 tool (1 query)".to_owned()));
+    assert!(!summary.sizes[1].notes.iter().any(|note| note.starts_with("views:")));
+    let counts = "40 of 48, 1.6 tools on average and 1,200 at most";
+    assert!(summary.settings.contains(&("queries asked of their own candidates", counts.to_owned())));
+    assert_eq!(
+        summary.warnings,
+        [format!("queries asked of their own candidates, not of the whole catalogue: {counts}")]
+    );
+    assert_eq!(summary.dataset, "made-up r1, own candidates (mean 1.6 tools)");
+    assert!(summary.closing.starts_with("at 1,000 tools (own candidates, 1.6 on average): "), "{}", summary.closing);
+}
+
+#[test]
+fn a_rescored_report_says_so() {
+    let run = run();
+    let plain = summarise(&run.input());
+    assert!(plain.rescored.is_none() && !serde_json::to_string(&plain).unwrap().contains("rescored"));
+    let digest = Digest::of(b"other labels");
+    let input = Input { rescored: Some(Rescored { revision: "r2", digest: &digest }), ..run.input() };
+    let summary = summarise(&input);
+    let (labels, answers) = (digest.short(), run.manifest.dataset.digest.short());
+    assert!(summary.settings.contains(&("labels of", format!("revision r2, digest {labels}"))));
+    assert!(summary.settings.contains(&("answers to", format!("revision r1, digest {answers}"))));
+    let banner = format!(
+        "rescored: the labels are those of made-up (revision r2, digest {labels}), the answers were given to revision r1, digest \
+         {answers}: these are not the figures of the run"
+    );
+    assert_eq!(summary.warnings[0], banner);
+    let json = serde_json::to_value(&summary).unwrap();
+    assert_eq!(json["rescored"]["labels"]["revision"], "r2");
+    assert_eq!(json["rescored"]["answers"]["revision"], "r1");
+}
+
+#[test]
+fn a_table_that_compares_no_success_says_why() {
+    let why = |run: &Run| {
+        let summary = summarise(&run.input());
+        let note = summary.sizes[0].notes.iter().find_map(|note| note.strip_prefix("success is not compared: "));
+        note.map(str::to_owned)
+    };
+    let mut run = run().only(&["bm25", "bm25-llm", "bridge"], &[150]);
+    assert_eq!(why(&run).unwrap(), "the reference, eager, was not asked here");
+    run.manifest.reference = Some("bm25".to_owned());
+    assert_eq!(why(&run).unwrap(), "the reference, bm25, drives no model; `--reference` names another");
+    run.manifest.reference = None;
+    assert_eq!(why(&run).unwrap(), "the run names no reference");
+    run.manifest.reference = Some("bridge".to_owned());
+    assert_eq!(why(&run), None);
+    let alone = run.only(&["bm25", "bridge"], &[150]);
+    assert_eq!(why(&alone).unwrap(), "bridge, the reference, is the only strategy that drives a model");
+    let rankings = crate::fixture::run().only(&["bm25"], &[150]);
+    assert_eq!(why(&rankings), None, "nothing to compare by success");
+}
+
+/// Five successes more of 48: the interval leaves out 0, the exact test gives 0.0625.
+#[test]
+fn an_interval_and_a_verdict_that_disagree_are_explained() {
+    let mut run = run().only(&["eager", "bm25-llm"], &[150]);
+    assert!(!notes(&summarise(&run.input())).contains("different methods"));
+    for score in &mut run.scores {
+        let query: u32 = score.query.as_str()[1..].parse().unwrap();
+        score.success = Some(query < if score.strategy == "eager" { 20 } else { 25 });
+    }
+    let summary = summarise(&run.input());
+    let comparison = row(&summary, 150, "bm25-llm").comparison.as_ref().unwrap();
+    assert!(comparison.interval.lower > 0.0 && comparison.verdict == Verdict::NotShown, "{comparison:?}");
+    assert!(notes(&summary).contains("bm25-llm: interval and verdict seem to disagree"), "{}", notes(&summary));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use polars::prelude::{DataFrame, PlSmallStr};
 use polars_io::SerReader as _;
 use polars_io::parquet::read::ParquetReader;
-use reports::{summarise, write_all};
+use reports::{metrics, summarise, write_all};
 
 use crate::fixture::{Run, run};
 
@@ -65,6 +65,17 @@ fn plots_look_as_they_did() {
 }
 
 #[test]
+fn no_line_joins_sizes_that_ask_other_queries() {
+    let paths = |run: &Run| text(&written(run), "recall.svg").matches("<polyline").count();
+    let whole = run().only(&["bm25"], &[150, 500, 1_000]);
+    let mut other = run().only(&["bm25"], &[150, 500, 1_000]);
+    other.plan.retain(|job| job.size != 500 || job.query.as_str() != "q00");
+    other.scores.retain(|score| score.size != 500 || score.query.as_str() != "q00");
+    assert_eq!(paths(&other) + 2, paths(&whole), "neither to the size in the middle nor from it");
+    assert!(text(&written(&other), "recall.svg").contains("no line leads to a size that asks other queries"));
+}
+
+#[test]
 fn every_coordinate_of_a_plot_is_on_the_page() {
     let mut run = run().rename("bm25-llm", &"very long label ".repeat(20));
     run.manifest.dataset.name = "long name ".repeat(40);
@@ -87,6 +98,16 @@ fn csv_has_a_row_per_planned_episode() {
     assert_eq!(csv.lines().count(), 1 + run().plan.len());
     let chosen = |line: &&str| line.starts_with("job,") || line.contains(",q00,") || line.contains(",q47,");
     insta::assert_snapshot!(csv.lines().filter(chosen).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn every_number_of_an_episode_is_explained() {
+    let run = run();
+    let csv = text(&written(&run), "scores.csv");
+    let head = csv.lines().next().unwrap().split(',').skip_while(|name| *name != "repeat").skip(1);
+    let metrics = metrics(&run.measures);
+    assert_eq!(metrics.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), head.collect::<Vec<_>>());
+    assert!(metrics.iter().all(|(_, about)| !about.is_empty() && !about.contains("METHODOLOGY")), "{metrics:?}");
 }
 
 #[test]

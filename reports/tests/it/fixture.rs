@@ -33,6 +33,7 @@ impl Run {
             scores: &self.scores,
             measures: &self.measures,
             queries: &[],
+            rescored: None,
         }
     }
 
@@ -169,6 +170,8 @@ fn manifest() -> Manifest {
                 digest: Digest::of(&size.to_le_bytes()),
             })
             .collect(),
+        actor_views: Vec::new(),
+        candidates: None,
         rewrites: None,
         jobs: SIZES.len() * 4 * QUERIES as usize,
         capped: None,

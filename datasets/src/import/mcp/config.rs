@@ -20,6 +20,8 @@ const RECOGNISED: usize = 8;
 /// Settings that concern a client, not what a server lists.
 const OF_CLIENTS: [&str; 9] =
     ["autoApprove", "alwaysAllow", "description", "disabledTools", "icon", "name", "timeout", "tools", "trust"];
+/// Why a server is left out that nobody wants to be asked.
+pub(super) const DISABLED: &str = "it is disabled";
 const KNOWN: [&str; 8] = ["command", "args", "env", "cwd", "url", "headers", "type", "disabled"];
 
 /// How a server is reached.
@@ -137,7 +139,7 @@ fn server(name: String, entry: Value, parent: &Path, variable: &dyn Fn(&str) -> 
 
 fn reach(entry: &Map<String, Value>, parent: &Path, expand: &mut Expand) -> Result<Reach, String> {
     if entry.get("disabled").is_some_and(|disabled| *disabled == Value::Bool(true)) {
-        return Err("it is disabled".to_owned());
+        return Err(DISABLED.to_owned());
     }
     let kind = match entry.get("type") {
         None | Some(Value::Null) => match (entry.contains_key("command"), entry.contains_key("url")) {

@@ -132,6 +132,7 @@ impl<'a> Snapshot<'a> {
                     listed += 1;
                     add(&server, listing, &mut foreign, &mut left_out, &mut findings);
                 }
+                Err(reason) if reason == config::DISABLED => findings.add(Trouble::DisabledServer, &server.name),
                 Err(reason) => findings.add(Trouble::ServerLeftOut, &format!("{}: {reason}", server.name)),
             }
         }
@@ -148,7 +149,7 @@ fn add(server: &Server, listing: Listing, foreign: &mut Foreign, left_out: &mut 
     let Listing { name, version, protocol, title, description, instructions, tools } = listing;
     let said = |text: String| text.chars().take(SAID).collect::<String>();
     if instructions {
-        findings.add(Trouble::IgnoredKey, &format!("instructions of server {namespace}"));
+        findings.add(Trouble::ProtocolKey, &format!("instructions of server {namespace}"));
     }
     let name = said(name);
     foreign.servers.push(ForeignServer {

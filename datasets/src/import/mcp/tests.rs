@@ -254,6 +254,17 @@ fn nothing_is_written_if_no_server_answers_or_strictness_asks_for_more() {
     let listing = Listing { tools: vec![json!({"name": "read"})], ..Listing::default() };
     let strict = ImportOptions { strict: true, ..ImportOptions::default() };
     assert!(write(vec![captured("a", Ok(listing.clone()))], &strict).is_ok());
+    // What everybody leaves out is no loss.
+    let usual = Listing {
+        tools: vec![json!({"name": "read", "outputSchema": {}, "icons": [], "_meta": {}, "execution": {}})],
+        instructions: true,
+        ..Listing::default()
+    };
+    let disabled = captured("off", Err("it is disabled".to_owned()));
+    let (report, ..) = write(vec![captured("a", Ok(usual)), disabled], &strict).unwrap();
+    assert_eq!(report.findings.get(Trouble::DisabledServer).unwrap().examples, ["\"off\""]);
+    let odd = Listing { tools: vec![json!({"name": "read", "colour": "red"})], ..Listing::default() };
+    assert!(matches!(write(vec![captured("a", Ok(odd))], &strict).unwrap_err(), ImportError::Strict { .. }));
     let error = write(vec![captured("a", Ok(listing)), failed()], &strict).unwrap_err();
     assert!(matches!(error, ImportError::Strict { .. }), "{error}");
 }

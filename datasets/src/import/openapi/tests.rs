@@ -125,26 +125,26 @@ fn operations_of_version_3_0_become_tools() {
       2 × `$ref` into itself; cut there: "#/components/schemas/Pot in PUT /batches/{id}", "#/components/schemas/Pot in POST /batches"
     "##);
     assert_snapshot!(lines(tools), @r#"
-    openapi/getBatch "Get a batch of pots." [] Some(true) None None
+    kiln_api/getBatch "Get a batch of pots." [] Some(true) None None
       {"type":"object","properties":{"id":{"type":"string","description":"Which batch"},"verbose":{"type":"boolean","default":false,"deprecated":true},"limit":{"type":"integer","exclusiveMinimum":0,"maximum":100},"filter":{"type":"integer","format":"int32","description":"A cone"}},"required":["id","limit"]}
-    openapi/put_batches_id "Replace a batch" [] Some(false) None Some(true)
+    kiln_api/put_batches_id "Replace a batch" [] Some(false) None Some(true)
       {"type":"object","properties":{"id":{"type":"string","description":"Which batch"},"verbose":{"type":"boolean"},"id_body":{"type":"string","description":"The body's own id"},"cone":{"type":"integer","format":"int32","description":"How hot"},"pots":{"type":"array","items":{"type":"object","properties":{"name":{"type":["string","null"],"enum":["cup","jug",null]},"inside":{"type":"object"},"both":{"anyOf":[{"allOf":[{"type":"integer","format":"int32","description":"A cone"}]},{"type":"null"}]}}}},"properties":{"type":"object","additionalProperties":true},"glaze":{}},"required":["id","id_body","cone","pots"]}
-    openapi/delete_batches_id "One batch" ["deprecated"] Some(false) Some(true) Some(true)
+    kiln_api/delete_batches_id "One batch" ["deprecated"] Some(false) Some(true) Some(true)
       {"type":"object","properties":{"id":{"type":"string","description":"Which batch"},"verbose":{"type":"boolean"}},"required":["id"]}
-    openapi/get_batches "" [] Some(true) None None
+    kiln_api/get_batches "" [] Some(true) None None
       {"type":"object"}
-    openapi/post_batches "" [] Some(false) None None
+    kiln_api/post_batches "" [] Some(false) None None
       {"type":"object","properties":{"body":{"oneOf":[{"type":"object","required":["id","cone","pots"],"properties":{"id":{"type":"string","description":"The body's own id"},"cone":{"type":"integer","format":"int32","description":"How hot"},"pots":{"type":"array","items":{"type":"object","properties":{"name":{"type":["string","null"],"enum":["cup","jug",null]},"inside":{"type":"object"},"both":{"anyOf":[{"allOf":[{"type":"integer","format":"int32","description":"A cone"}]},{"type":"null"}]}}}},"properties":{"type":"object","additionalProperties":true},"glaze":{}}},{"type":["string","null"]}],"description":"The batch"}}}
-    openapi/put_batches_id_image "" [] Some(false) None Some(true)
+    kiln_api/put_batches_id_image "" [] Some(false) None Some(true)
       {"type":"object","properties":{"body":{"type":"string"}}}
-    openapi/head_batches "" [] Some(true) None None
+    kiln_api/head_batches "" [] Some(true) None None
       {"type":"object"}
-    openapi/head_batches_2 "" [] Some(true) None None
+    kiln_api/head_batches_2 "" [] Some(true) None None
       {"type":"object"}
     "#);
     let (_, dataset) = import("openapi", &FILES, "old.yaml");
     let server = &dataset.catalogue.servers[0];
-    assert_eq!((&*server.name, &*server.title, &*server.description), ("openapi", "Kiln API", "Fires pots."));
+    assert_eq!((&*server.name, &*server.title, &*server.description), ("kiln_api", "Kiln API", "Fires pots."));
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn operations_of_version_3_1_become_tools() {
       1 × `$ref` that leads to nothing in the document; anything is allowed in its place: "#/components/schemas/Gone in POST /cloth"
     "##);
     assert_snapshot!(lines(tools), @r#"
-    openapi/cloth "One cloth." [] Some(true) None None
+    loom/cloth "One cloth." [] Some(true) None None
       {"type":"object","properties":{"id":{"type":"string","const":"x","examples":["x"]}},"required":["id"]}
-    openapi/weave "" [] Some(false) None None
+    loom/weave "" [] Some(false) None None
       {"type":"object","properties":{"name":{"type":"string","const":"x","examples":["x"],"pattern":"^x"},"ref":{"title":"Gone"},"width":{"type":["integer","null"],"exclusiveMinimum":0}},"required":["name","width"]}
     "#);
 }

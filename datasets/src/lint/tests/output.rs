@@ -45,7 +45,7 @@ fn baselines_accept_with_a_reason_and_go_stale() {
     let all = accept("TG999", "*") + &accept("TG001", "*") + &accept("TG202", "*").replace("on purpose", " ");
     assert_snapshot!(problem(&all), @r#"
     the baseline has 3 problems
-      lint.toml:2:8: error: rule "TG999" does not exist; expected an id of LINT.md such as `TG204`
+      lint.toml:2:8: error: rule "TG999" does not exist (did you mean "TG609"?); expected an id of LINT.md such as `TG204`
       lint.toml:6:8: error: TG001 cannot be accepted; expected the finding mended
       lint.toml:10:8: error: `why` is blank; expected the reason, for whoever reads it next
     "#);
@@ -86,9 +86,13 @@ fn faulty() -> TempDir {
         tool("mail_find", "Finds the letter that a ticket is about.", object()),
     ]);
     let bulk = lines((0..120).map(|index| tool(&format!("bulk_{index}"), "One of many of the same make.", object())));
-    let skills = lines((0..151).map(|index| {
-        json!({"name": format!("s{index}"), "description": "d", "allowed-tools": ["mail/mail_push"], "tier": "role:clerk", "body": ""})
-    }));
+    let skills = lines(
+        (0..151)
+            .map(|index| {
+                json!({"name": format!("s{index}"), "description": "d", "allowed-tools": ["mail/mail_push"], "tier": "role:clerk", "body": ""})
+            })
+            .chain([json!({"name": "void", "description": "d", "allowed-tools": [], "tier": "pinned", "body": ""})]),
+    );
     let query = |id: &str, intent: &str, text: &str, actor: &str, split: &str| json!({"query": id, "intent": intent, "text": text, "actor": actor, "kind": "direct", "split": split});
     let qrel = |id: &str, tool: &str| json!({"query": id, "group": 0, "tool": tool, "relevance": 3});
     folder(&[
@@ -135,6 +139,7 @@ fn faulty() -> TempDir {
                 qrel("again", "mail/search"),
                 qrel("right", "mail/mail_send_parcel"),
                 qrel("alone", "desk/desk_ref"),
+                json!({"query": "alone", "group": 0, "tool": "desk/desk_list", "relevance": 2, "arguments": {"x": ["one"]}}),
             ]),
         ),
         (
@@ -158,7 +163,7 @@ fn findings_for_people() {
         .map(|finding| finding.rule.id)
         .collect();
     let missing: Vec<_> = RULES.iter().map(|rule| rule.id).filter(|id| !found.contains(id)).collect();
-    assert_eq!(missing, ["TG001"], "every other rule has a finding here");
+    assert_eq!(missing, ["TG001", "TG609"], "every other rule has a finding here, TG609 in a test of its own");
     assert!(!text(&linted, false).contains("as the vendor spells it"));
 }
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use harness::ids::{Digest, QueryId};
 use harness::metric::score::Score;
 use harness::run::dir::StoredRun;
+use harness::run::manifest::{Manifest, QuerySelection};
 use harness::text::{grouped, plain, plural};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,9 @@ struct Baseline {
     version: u32,
     /// What must be the same to compare, each by its digest.
     setting: BTreeMap<String, Digest>,
+    /// The same in words, for whoever reads why two cannot be compared; older baselines have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    words: BTreeMap<String, String>,
     dataset: String,
     measures: Vec<String>,
     /// In the order of their keys, each key once.
@@ -93,19 +97,7 @@ pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
         return Err(expected(Exit::GateInconclusive, message));
     }
     let manifest = &stored.manifest;
-    let setting = BTreeMap::from(
-        [
-            ("dataset", Digest::of_json(&manifest.dataset.digest)),
-            ("strategies", Digest::of_json(&manifest.strategies)),
-            ("selection of queries", Digest::of_json(&manifest.selection)),
-            ("views", Digest::of_json(&manifest.views)),
-            ("seed", Digest::of_json(&manifest.seed)),
-            ("measures", Digest::of_json(&MEASURES)),
-        ]
-        .map(|(what, digest)| (what.to_owned(), digest)),
-    );
-    let dataset_name = format!("{} {}", manifest.dataset.name, manifest.dataset.revision);
-    let current = baseline(&scores(&dataset, &stored, &subsets)?, setting, dataset_name);
+    let current = baseline(&scores(&dataset, &stored, &subsets)?, manifest);
     if current.rankings.is_empty() {
         let message = "this run holds no ranking without a model; only those are gated exactly";
         return Err(expected(Exit::GateInconclusive, message));
@@ -131,11 +123,10 @@ fn difference(committed: &Baseline, current: &Baseline) -> Option<String> {
     let all: BTreeSet<&String> = committed.setting.keys().chain(current.setting.keys()).collect();
     let differing: Vec<&str> = all.into_iter().filter(differs).map(String::as_str).collect();
     if !differing.is_empty() {
+        let told = |what: &&str| format!("{what} ({} there, {} here)", committed.word(what), current.word(what));
         return Some(format!(
-            "cannot be compared with this run, they differ in: {} (dataset {} there, {} here); write a new baseline with --write",
-            differing.join(", "),
-            committed.dataset,
-            current.dataset
+            "cannot be compared with this run, they differ in: {}; write a new baseline with --write",
+            differing.iter().map(told).collect::<Vec<_>>().join(", ")
         ));
     }
     let (committed, current) = (&committed.rankings, &current.rankings);
@@ -156,7 +147,53 @@ fn difference(committed: &Baseline, current: &Baseline) -> Option<String> {
     })
 }
 
-fn baseline(scores: &[Score], setting: BTreeMap<String, Digest>, dataset: String) -> Baseline {
+impl Baseline {
+    /// A part of the setting in words; its digest if there are none.
+    fn word(&self, what: &str) -> String {
+        let digest = || self.setting.get(what).map_or("nothing", Digest::short);
+        self.words.get(what).map_or_else(|| digest().to_owned(), |words| plain(words))
+    }
+}
+
+/// What must be the same to compare: each part with its digest and in words.
+fn setting(manifest: &Manifest) -> [(&'static str, Digest, String); 6] {
+    let strategies: Vec<_> = manifest
+        .strategies
+        .iter()
+        .map(|info| format!("{} version {} {}", info.label, info.meta.version, info.meta.params))
+        .collect();
+    let views: Vec<_> = manifest
+        .views
+        .iter()
+        .map(|view| format!("{} digest {}", manifest.axis.count(view.size), view.digest.short()))
+        .collect();
+    let QuerySelection { split, scaling_only, queries, of, sampled } = &manifest.selection;
+    let selection = format!(
+        "{queries} of {of}, split {split}{}{}",
+        if *scaling_only { ", valid at every size" } else { "" },
+        if *sampled { ", sampled" } else { "" }
+    );
+    let dataset = format!("{} digest {}", dataset_name(manifest), manifest.dataset.digest.short());
+    [
+        ("dataset", Digest::of_json(&manifest.dataset.digest), dataset),
+        ("strategies", Digest::of_json(&manifest.strategies), strategies.join(" · ")),
+        ("selection of queries", Digest::of_json(&manifest.selection), selection),
+        ("views", Digest::of_json(&manifest.views), views.join(" · ")),
+        ("seed", Digest::of_json(&manifest.seed), manifest.seed.to_string()),
+        ("measures", Digest::of_json(&MEASURES), MEASURES.join(" ")),
+    ]
+}
+
+fn dataset_name(manifest: &Manifest) -> String {
+    format!("{} {}", manifest.dataset.name, manifest.dataset.revision)
+}
+
+fn baseline(scores: &[Score], manifest: &Manifest) -> Baseline {
+    let (mut digests, mut words) = (BTreeMap::new(), BTreeMap::new());
+    for (what, digest, word) in setting(manifest) {
+        digests.insert(what.to_owned(), digest);
+        words.insert(what.to_owned(), word);
+    }
     let round = |value: f64| (value * DECIMALS).round() / DECIMALS;
     // A ranking is what has no end-to-end success.
     let rankings = scores.iter().filter(|score| score.success.is_none() && score.turns() == 0);
@@ -170,7 +207,8 @@ fn baseline(scores: &[Score], setting: BTreeMap<String, Digest>, dataset: String
         })
         .collect();
     rankings.sort_by(|a, b| a.key().cmp(&b.key()));
-    Baseline { version: VERSION, setting, dataset, measures: MEASURES.map(str::to_owned).to_vec(), rankings }
+    let measures = MEASURES.map(str::to_owned).to_vec();
+    Baseline { version: VERSION, setting: digests, words, dataset: dataset_name(manifest), measures, rankings }
 }
 
 fn write(path: &Path, baseline: &Baseline) -> anyhow::Result<()> {
@@ -179,6 +217,7 @@ fn write(path: &Path, baseline: &Baseline) -> anyhow::Result<()> {
     for (name, value) in [
         ("version", serde_json::to_string(&baseline.version)?),
         ("setting", serde_json::to_string(&baseline.setting)?),
+        ("words", serde_json::to_string(&baseline.words)?),
         ("dataset", serde_json::to_string(&baseline.dataset)?),
         ("measures", serde_json::to_string(&baseline.measures)?),
     ] {

@@ -21,6 +21,7 @@ const TOOLS: usize = 1_000;
 
 pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
     let options = ImportOptions {
+        name: args.name.clone(),
         server: args.server.clone(),
         overwrite: args.overwrite,
         strict: args.strict,
@@ -55,6 +56,7 @@ fn failed(error: ImportError) -> anyhow::Error {
         ImportError::UnknownImporter { .. }
         | ImportError::UnfitOption { .. }
         | ImportError::ForeignOption { .. }
+        | ImportError::UnusedServer { .. }
         | ImportError::SourceMissing { .. }
         | ImportError::SourceUnused { .. }
         | ImportError::TargetExists { .. }
@@ -141,6 +143,10 @@ fn servers(args: &ImportArgs) -> anyhow::Result<Vec<Server>> {
         }
         (None, Some(url), _) => Reach::Http { url: url.clone(), headers: Vec::new() },
         (None, None, Some(source)) => {
+            if args.server.is_some() {
+                let message = "--server names a server of --command or --url; those of a file have their names there";
+                return Err(expected(Exit::Usage, message));
+            }
             let mut servers = mcp::read(source, &|name| std::env::var(name).ok()).map_err(failed)?;
             for name in only {
                 if !servers.iter().any(|server| server.name == *name) {

@@ -18,12 +18,8 @@ pub fn list(registry: &Registry, args: &ListArgs) -> anyhow::Result<Exit> {
     let lines = match args.what {
         ListWhat::Strategies => strategies(registry),
         ListWhat::Metrics => {
-            let retrieval: Vec<_> = measures().iter().map(ToString::to_string).collect();
-            vec![
-                format!("retrieval    {}", retrieval.join(" ")),
-                "end to end   success coverage_success success_args turns waste tokens tokens_per_success outcomes"
-                    .to_owned(),
-            ]
+            let metrics = reports::metrics(&measures()).into_iter();
+            metrics.map(|(name, about)| format!("{name:<26} {about}")).collect()
         }
         ListWhat::Importers => {
             let live = format!("{:<20} {}", datasets::import::mcp::NAME, datasets::import::mcp::READS);

@@ -17,7 +17,7 @@ use harness::run::manifest::Manifest;
 use harness::run::plan::Job;
 use harness::store::responses::ResponseStore;
 use harness::text::{plain, plural};
-use reports::{Input, PlannedQuery, Style, markdown, summarise, terminal, write_all};
+use reports::{Input, PlannedQuery, Rescored, Style, markdown, summarise, terminal, write_all};
 
 use crate::args::{Format, ReportArgs};
 use crate::exit::{Exit, OrExit as _, expected};
@@ -202,6 +202,8 @@ pub fn print_report(
         scores: &scores,
         measures: &judge.measures,
         queries: &queries,
+        rescored: (*dataset.digest() != stored.manifest.dataset.digest)
+            .then(|| Rescored { revision: &dataset.revision, digest: dataset.digest() }),
     };
     let summary = summarise(&input);
     write_all(files, &input, &summary).or_exit(Exit::Usage)?;

@@ -16,17 +16,18 @@ use harness::ids::{Digest, JobKey};
 use harness::registry::Registry;
 use harness::run::dir::{RunDir, RunDirError, StoredRun};
 use harness::run::executor::{RunError, RunEvent, Work, run as run_jobs};
-use harness::run::manifest::{EndpointInfo, Finish, Manifest, Probe};
+use harness::run::manifest::{Axis, EndpointInfo, Finish, Manifest, Probe};
 use harness::run::plan::{Estimate, Job};
 use harness::store::responses::ResponseStore;
 use harness::strategy::StrategyError;
 use harness::text::{grouped, plain, plural};
-use harness::usage::Usage;
+use harness::usage::{Price, Usage};
 
 use crate::args::{Format, RunArgs, seconds};
 use crate::cmd::report::{Scorer, print_report};
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::interrupt::Interrupts;
+use crate::outlook::Outlook;
 use crate::print::say;
 use crate::progress::Progress;
 use crate::setup::{
@@ -56,7 +57,7 @@ async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> 
         return execute(registry, args, dir, Run { dataset, manifest, plan, episodes }).await;
     }
     let mut planned = plan(registry, args, None)?;
-    let asks = planned.estimates.iter().any(|row| row.requests > 0);
+    let asks = planned.outlooks.iter().any(|row| row.estimate.requests > 0);
     if args.dry_run && args.budget.is_some() {
         say!("--budget: speed is not measured in a dry run; the plan below is not cut to it");
     } else if let Some(budget) = args.budget.as_ref().filter(|_| asks) {
@@ -391,20 +392,24 @@ fn print_plan(planned: &Planned) {
         plain(&selection.split),
         plural(manifest.jobs as u64, "episode", "episodes")
     );
-    for (size, asked) in &planned.asked {
-        if *asked < selection.queries {
-            let (at, asked) = (manifest.axis.count(*size), grouped(*asked as u64));
-            say!("at {at}: {asked} of {queries}; what does the job of the others is not always there");
-        }
+    print_asked(planned);
+    if let Some(own) = &manifest.candidates {
+        say!(
+            "{} asked of candidates of their own, {:.1} tools on average and {} at most, and not of the whole catalogue",
+            plural(own.queries as u64, "query is", "queries are"),
+            own.mean,
+            grouped(own.most as u64)
+        );
     }
-    let asking: Vec<&Estimate> = planned.estimates.iter().filter(|row| row.requests > 0 || row.not_runnable).collect();
+    let asks = |row: &&Outlook| row.estimate.requests > 0 || row.never_runs() || row.doubts().is_some();
+    let asking: Vec<&Outlook> = planned.outlooks.iter().filter(asks).collect();
     if asking.is_empty() {
         say!("no model is asked");
         return;
     }
     let price = manifest.endpoint.as_ref().and_then(|endpoint| endpoint.price);
     say!(
-        "{:<24} {:>6} {:>9} {:>9} {:>13} {:>10}",
+        "{:<24} {:>6} {:>9} {:>9} {:>16} {:>10}",
         "strategy",
         manifest.axis.noun(),
         "episodes",
@@ -413,31 +418,7 @@ fn print_plan(planned: &Planned) {
         "price"
     );
     for row in asking {
-        let cost = price.map(|price| {
-            price.cost(&harness::usage::Usage {
-                input_tokens: row.input_tokens,
-                output_tokens: row.output_tokens,
-                ..harness::usage::Usage::default()
-            })
-        });
-        let price = cost.map_or("unknown".to_owned(), |cost| format!("${cost:.2}"));
-        if row.not_runnable {
-            say!(
-                "{:<24} {:>6} {:>9} not runnable: the prompt exceeds the endpoint's limits",
-                plain(&row.strategy),
-                row.size,
-                row.episodes
-            );
-        } else {
-            say!(
-                "{:<24} {:>6} {:>9} {:>9} {:>13} {price:>10}",
-                plain(&row.strategy),
-                row.size,
-                row.episodes,
-                row.requests,
-                row.input_tokens + row.output_tokens
-            );
-        }
+        print_outlook(row, price);
     }
     let comparisons = manifest.strategies.iter().filter(|info| info.meta.drives_model).count().saturating_sub(1);
     let pairs = selection.queries as u64;
@@ -455,6 +436,50 @@ fn print_plan(planned: &Planned) {
     }
 }
 
+/// Where not all queries are asked, and why.
+fn print_asked(planned: &Planned) {
+    let Planned { manifest, asked, skills, .. } = planned;
+    let planned = manifest.selection.queries;
+    let queries = plural(planned as u64, "query", "queries");
+    if let Some((there, of)) = skills {
+        say!("{} of {} a tool there", grouped(*there as u64), plural(*of as u64, "skill holds", "skills hold"));
+    }
+    let fewer = asked.iter().filter(|(_, asked)| *asked < planned);
+    match manifest.axis {
+        Axis::Tools => {
+            for (size, asked) in fewer {
+                let (at, asked) = (manifest.axis.count(*size), grouped(*asked as u64));
+                say!("at {at}: {asked} of {queries}; what does the job of the others is not always there");
+            }
+        }
+        // All sets of skills are asked the same.
+        Axis::Skills { .. } => {
+            for (size, asked) in fewer.take(1) {
+                let (at, asked) = (manifest.axis.count(*size), grouped(*asked as u64));
+                say!("at every number of skills: {asked} of {queries}, those that {at} can answer");
+            }
+        }
+    }
+}
+
+/// A line of the plan. What will not run takes no requests.
+fn print_outlook(row: &Outlook, price: Option<Price>) {
+    let Estimate { strategy, size, episodes, requests, input_tokens, output_tokens, .. } = &row.estimate;
+    let start = format!("{:<24} {size:>6} {episodes:>9}", plain(strategy));
+    let doubts = row.doubts();
+    if row.never_runs() {
+        say!("{start} {}", doubts.unwrap_or_default());
+        return;
+    }
+    let cost = price.map(|price| {
+        price.cost(&Usage { input_tokens: *input_tokens, output_tokens: *output_tokens, ..Usage::default() })
+    });
+    let price = cost.map_or("unknown".to_owned(), |cost| format!("${cost:.2}"));
+    let tokens = format!("{}{}", if row.at_most { "at most " } else { "" }, input_tokens + output_tokens);
+    let doubts = doubts.map_or_else(String::new, |doubts| format!("  {doubts}"));
+    say!("{start} {requests:>9} {tokens:>16} {price:>10}{doubts}");
+}
+
 /// Measures speed, then says how many queries fit the budget.
 async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::Result<(usize, Option<Probe>)> {
     let available = planned.manifest.selection.queries;
@@ -466,9 +491,9 @@ async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::
     // A prompt is read once: the second turn of an episode finds its beginning in the server's cache.
     let new_prompt_share = 0.55;
     let per_query: f64 = planned
-        .estimates
+        .outlooks
         .iter()
-        .map(|row| {
+        .map(|Outlook { estimate: row, .. }| {
             let prompt = row.input_tokens as f64 * new_prompt_share / speed.prompt_tokens_per_s;
             (prompt + row.output_tokens as f64 / speed.output_tokens_per_s) / queries
         })

@@ -1,6 +1,6 @@
 //! `toolgauge show`: one query of a run, turn by turn, with what the model read and wrote, and how it was judged.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use harness::catalogue::Subset;
@@ -9,14 +9,17 @@ use harness::episode::{CallRecord, Episode, Level, Outcome, ScoredTool, Turn, Ve
 use harness::ids::{QueryId, ToolId};
 use harness::metric::score::{Score, Stage};
 use harness::run::dir::StoredRun;
+use harness::run::manifest::Axis;
 use harness::store::log::LogError;
 use harness::store::responses::ResponseStore;
-use harness::text::{plain, plural};
+use harness::text::{grouped, plain, plural};
 use serde_json::Value;
 
 use crate::args::ShowArgs;
 use crate::cmd::report::Scorer;
 use crate::exit::{Exit, OrExit as _, expected};
+use crate::experiment::{expand, parse_strategy};
+use crate::fit::most_skills;
 use crate::print::{harmless, print_out, say};
 use crate::setup::{dataset_of, subsets_of};
 
@@ -29,18 +32,18 @@ pub fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     let stored = StoredRun::read(&args.run).or_exit(Exit::Usage)?;
     let responses = args.run.join("responses.jsonl");
     let store = if responses.exists() { Some(ResponseStore::read(&responses).or_exit(Exit::Usage)?) } else { None };
-    let of_query = |episode: &&Episode| {
-        episode.query.as_str() == args.query
-            && args.strategy.as_ref().is_none_or(|strategy| *strategy == episode.strategy)
-            && args.size.is_none_or(|size| size == episode.size)
+    let labels = args.strategy.as_deref().map(labels_of);
+    let chosen = |strategy: &str, size: u32| {
+        labels.as_ref().is_none_or(|labels| labels.iter().any(|label| label == strategy))
+            && args.size.is_none_or(|wanted| wanted == size)
     };
+    let of_query = |episode: &&Episode| episode.query.as_str() == args.query && chosen(&episode.strategy, episode.size);
     let episodes: Vec<&Episode> = stored.episodes.iter().filter(of_query).collect();
     if episodes.is_empty() {
-        let other = stored.plan.iter().map(|job| job.query.as_str()).filter(|query| *query != args.query);
-        let known = harness::registry::nearest(&args.query, other);
-        let near = harness::registry::suggestion(known.as_deref());
-        let message = format!("{}: no episode of query {:?} with these filters{near}", args.run.display(), args.query);
-        return Err(expected(Exit::Usage, message));
+        return Err(expected(
+            Exit::Usage,
+            format!("{}: {}", args.run.display(), nothing_to_show(&stored, args, chosen)),
+        ));
     }
     // Without `-d` the dataset may have moved or changed: the episodes can be shown all the same, without labels.
     let labelled = match labelled(&stored, args) {
@@ -59,15 +62,48 @@ pub fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
     for episode in episodes {
         let strategy = stored.manifest.strategies.iter().find(|info| info.label == episode.strategy);
         let drives_model = strategy.is_some_and(|info| info.meta.drives_model);
+        let by_skills = strategy.is_some_and(|info| most_skills(&info.meta).is_some());
         let judge = |scorer: &Scorer<'_>| -> Result<Judged, String> {
             let labels = scorer.labels(&episode.query, episode.size)?;
             Ok(Judged { score: scorer.score(episode)?, labels, drives_model })
         };
         let judged = scorer.as_ref().map(judge).transpose().or_exit(Exit::Dataset)?;
-        show_episode(&mut out, episode, judged.as_ref(), store.as_ref(), args.full).or_exit(Exit::Usage)?;
+        let told = Told { axis: stored.manifest.axis, by_skills, full: args.full };
+        show_episode(&mut out, episode, judged.as_ref(), store.as_ref(), told).or_exit(Exit::Usage)?;
     }
     print_out(&out)?;
     Ok(Exit::Ok)
+}
+
+/// The labels that a strategy may have in a run: as given, or those that `run -s` makes of it.
+fn labels_of(strategy: &str) -> Vec<String> {
+    let sections = parse_strategy(strategy).map(|section| expand(&section)).unwrap_or_default();
+    let made = sections.into_iter().map(|section| section.label.unwrap_or(section.kind));
+    std::iter::once(strategy.to_owned()).chain(made).collect()
+}
+
+/// Why no episode is there to be shown.
+fn nothing_to_show(stored: &StoredRun, args: &ShowArgs, chosen: impl Fn(&str, u32) -> bool) -> String {
+    let query = &args.query;
+    let planned: Vec<_> = stored.plan.iter().filter(|job| job.query.as_str() == *query).collect();
+    if planned.is_empty() {
+        let other = stored.plan.iter().map(|job| job.query.as_str());
+        let known = harness::registry::nearest(query, other);
+        let near = harness::registry::suggestion(known.as_deref());
+        return format!("no query {query:?} in this run{near}");
+    }
+    if planned.iter().any(|job| chosen(&job.strategy, job.size)) {
+        return format!("query {query:?} is planned and has no episode yet; go on with `run --resume`");
+    }
+    let sizes: BTreeSet<u32> = planned.iter().map(|job| job.size).collect();
+    let sizes: Vec<_> = sizes.into_iter().map(|size| stored.manifest.axis.count(size)).collect();
+    // In the order of the run.
+    let labels = stored.manifest.strategies.iter().map(|info| plain(&info.label));
+    format!(
+        "query {query:?} is there, but not with these filters; strategies (-s): {}; sizes (-n): {}",
+        labels.collect::<Vec<_>>().join(", "),
+        sizes.join(", ")
+    )
 }
 
 fn labelled(stored: &StoredRun, args: &ShowArgs) -> anyhow::Result<(Dataset, HashMap<u32, Subset>)> {
@@ -174,18 +210,38 @@ fn mark(judged: Option<&Judged>, tool: &ToolId) -> String {
     }
 }
 
+/// How an episode is told.
+#[derive(Clone, Copy)]
+struct Told {
+    axis: Axis,
+    /// The strategy works by skills, so that none is worth a word.
+    by_skills: bool,
+    full: bool,
+}
+
+/// What there was to choose from: `40 tools, 21 in view`.
+fn amount(episode: &Episode, axis: Axis) -> String {
+    let tools = axis.tools(episode.size);
+    let count = plural(u64::from(tools), "tool", "tools");
+    let there = match axis {
+        Axis::Tools => count,
+        Axis::Skills { .. } => format!("{}, {count}", axis.count(episode.size)),
+    };
+    if episode.view_tools == tools { there } else { format!("{there}, {} in view", grouped(episode.view_tools.into())) }
+}
+
 fn show_episode(
     out: &mut String,
     episode: &Episode,
     judged: Option<&Judged>,
     store: Option<&ResponseStore>,
-    full: bool,
+    told: Told,
 ) -> Result<(), LogError> {
     let _ = writeln!(
         out,
         "\n── {} · {} · order {} · repeat {} · {}",
         plain(&episode.strategy),
-        plural(u64::from(episode.view_tools), "tool", "tools"),
+        amount(episode, told.axis),
         episode.order,
         episode.repeat,
         plain(&episode.outcome.label())
@@ -207,13 +263,15 @@ fn show_episode(
     }
     if !episode.skills.is_empty() {
         let _ = writeln!(out, "   skills: {}", plain(&episode.skills.join(", ")));
+    } else if told.by_skills && !episode.turns.is_empty() {
+        let _ = writeln!(out, "   skills: none");
     }
     let defined = episode.exposed.iter().filter(|seen| seen.level == Level::Defined).map(|seen| seen.tool.to_string());
     let defined: Vec<_> = defined.collect();
     if !defined.is_empty() {
         let _ = writeln!(out, "   defined: {}", plain(&defined.join(", ")));
     }
-    let mut transcript = Transcript { out, judged, store, full, messages: 0, definitions: Vec::new() };
+    let mut transcript = Transcript { out, judged, store, full: told.full, messages: 0, definitions: Vec::new() };
     for (number, turn) in episode.turns.iter().enumerate() {
         transcript.turn(number, turn)?;
     }
@@ -266,7 +324,8 @@ impl Transcript<'_> {
             self.request(turn, &request.body);
         }
         if let Some(answer) = self.store.map(|store| store.get(&turn.key)).transpose()?.flatten() {
-            self.message(&answer.body["choices"][0]["message"]);
+            // What a call holds that is no call of the conversation, such as a choice of skills, is told nowhere else.
+            self.message(&answer.body["choices"][0]["message"], self.full && turn.calls.is_empty());
         }
         for call in &turn.calls {
             let judgement = call.tool.as_ref().filter(|_| call.verdict == Verdict::Valid);
@@ -294,20 +353,24 @@ impl Transcript<'_> {
         let agent = turn.label == "agent";
         let from = if agent && self.messages < messages.len() { self.messages } else { 0 };
         for message in &messages[from..] {
-            self.message(message);
+            self.message(message, false);
         }
         if agent {
             self.messages = messages.len() + 1;
         }
     }
 
-    fn message(&mut self, message: &Value) {
+    fn message(&mut self, message: &Value, with_arguments: bool) {
         let role = message["role"].as_str().unwrap_or("?");
         let message = harness::chat::Message(message.clone());
         let mut text = message.text();
         if let Some(calls) = message.0["tool_calls"].as_array() {
             for call in calls {
-                let _ = write!(text, " [calls {}]", call["function"]["name"].as_str().unwrap_or("?"));
+                let function = &call["function"];
+                let name = function["name"].as_str().unwrap_or("?");
+                let arguments = function["arguments"].as_str().filter(|_| with_arguments);
+                let arguments = arguments.map(|arguments| format!(" {arguments}")).unwrap_or_default();
+                let _ = write!(text, " [calls {name}{arguments}]");
             }
         }
         let cut = !self.full && text.chars().count() > EXCERPT;

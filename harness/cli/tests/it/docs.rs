@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use crate::support::{root, toolgauge};
+use crate::support::{root, run_ok, toolgauge};
 
 /// Committed runs, by folder name.
 fn published() -> Vec<PathBuf> {
@@ -57,6 +57,26 @@ fn tables_in_the_readme_are_what_report_prints() {
         tables += 1;
     }
     assert!(tables > 0, "README shows no table");
+}
+
+/// What FORMAT.md tells newcomers to copy measures more than nothing.
+#[test]
+fn the_example_of_the_format_measures_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(root().join("datasets/FORMAT.md")).unwrap();
+    let (_, example) = text.split_once("\n## A whole example\n").unwrap();
+    let parts: Vec<_> = example.split("```").collect();
+    for pair in parts.chunks_exact(2) {
+        let name = pair[0].rsplit('`').nth(1).unwrap();
+        let path = dir.path().join("first-steps").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, pair[1].split_once('\n').unwrap().1).unwrap();
+    }
+    run_ok(dir.path(), &["run", "-d", "first-steps", "-s", "bm25", "--out", "run"]);
+    let summary: serde_json::Value =
+        serde_json::from_str(&run_ok(dir.path(), &["report", "run", "--format", "json"])).unwrap();
+    let recall = summary["sizes"][0]["rows"][0]["retrieval"]["means"]["recall@5"].as_f64().unwrap();
+    assert!(recall > 0.0, "{summary}");
 }
 
 /// Rows of the tables in ENDPOINTS.md: number, and the name in the last column.

@@ -338,7 +338,11 @@ fn one_server_needs_no_file() {
     let (code, _, err) = outcome(&misplaced.unwrap());
     assert!(code == 2 && err.contains("--timeout belongs to `import mcp`"), "{err}");
     let servers = [("good", fake("plain")), ("dies", fake("dies"))];
-    assert_eq!(import(dir.path(), &servers, &["--only", "good", "--strict"]).0, 3, "left-out keys");
     let (code, _, err) = import(dir.path(), &servers, &["--only", "god"]);
     assert!(code == 2 && err.contains("it has good, dies"), "{err}");
+    let (code, _, err) = import(dir.path(), &servers, &["--server", "mine"]);
+    assert!(code == 2 && err.contains("--server names a server of --command or --url"), "{err}");
+    let (code, out, err) = import(dir.path(), &servers, &["--only", "good", "--strict", "--name", "my-set"]);
+    assert_eq!(code, 0, "keys of the protocol are no loss: {out}{err}");
+    assert!(file(dir.path(), "dataset.toml").contains("name = \"my-set\""));
 }

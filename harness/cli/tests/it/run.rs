@@ -85,6 +85,58 @@ fn a_dry_run_plans_and_writes_nothing() {
     assert!(files(dir.path()).is_empty());
 }
 
+/// The plan goes by what each actor has in view, and names the limit that is in the way.
+#[test]
+fn a_plan_says_for_how_many_queries_a_strategy_will_not_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let copy = atlas_copy(dir.path());
+    let profile = |limit: &str| {
+        let text = format!("version = 1\nid = \"x\"\nmodel = \"lexical\"\n{limit}\n");
+        std::fs::write(dir.path().join("profile.toml"), text).unwrap();
+    };
+    let args = ["run", "-d", "atlas", "-s", "eager,bm25-llm", "-n", "all", "--endpoint", "scripted:lexical"];
+    let plan = || {
+        let (code, _, err) = run(dir.path(), &[&args[..], &["--profile", "profile.toml", "--dry-run"]].concat());
+        assert_eq!(code, 0, "{err}");
+        err.lines().find(|line| line.starts_with("eager ")).unwrap().to_owned()
+    };
+    let queries = std::fs::read_to_string(copy.join("queries.jsonl")).unwrap();
+    let asked: Vec<serde_json::Value> = queries
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|query: &serde_json::Value| query["split"] == "test")
+        .collect();
+    let of_all = asked.iter().filter(|query| query["actor"].as_str().is_none_or(|actor| actor == "all")).count();
+    let total = asked.len();
+    assert!(of_all < total, "some actors have less in view");
+    profile("max_tools = 150");
+    let line = plan();
+    assert!(line.contains(&format!("not runnable for {of_all} of {total} queries (tool limit)")), "{line}");
+    profile("max_tools = 1");
+    let line = plan();
+    assert!(line.ends_with(&format!(" not runnable for {total} of {total} queries (tool limit)")), "{line}");
+    profile("context_tokens = 2000");
+    let line = plan();
+    assert!(line.contains(" queries (context)") && !line.contains("tool limit"), "{line}");
+}
+
+#[test]
+fn the_reference_is_a_contender_that_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let profile = "version = 1\nid = \"x\"\nmodel = \"lexical\"\ncontext_tokens = 4000\nmax_output_tokens = 256\n";
+    std::fs::write(dir.path().join("small.toml"), profile).unwrap();
+    let reference = |out: &str, more: &[&str]| {
+        let args = ["run", "-d", &atlas, "-n", "50", "--sample", "8", "--endpoint", "scripted:lexical", "--out", out];
+        run_ok(dir.path(), &[&args[..], more].concat());
+        StoredRun::read(&dir.path().join(out)).unwrap().manifest.reference.unwrap()
+    };
+    assert_eq!(reference("a", &["-s", "random,oracle,bm25-llm,eager"]), "eager");
+    assert_eq!(reference("b", &["-s", "random,oracle,bm25-llm:k=1,eager", "--profile", "small.toml"]), "bm25-llm k=1");
+    assert_eq!(reference("c", &["-s", "oracle,random,bm25", "--mode", "first_call"]), "bm25");
+    assert_eq!(reference("d", &["-s", "random,oracle"]), "random");
+}
+
 #[test]
 fn caps_stop_cleanly_and_resume_finishes() {
     let dir = tempfile::tempdir().unwrap();
@@ -278,7 +330,17 @@ fn the_gate_passes_fails_and_refuses() {
     bm25("bm25:k1=1.5", "b");
     let (code, _, err) = run(dir.path(), &["gate", "b", "--baseline", "base.json"]);
     assert_eq!(code, 7, "{err}");
-    assert!(err.contains("they differ in: strategies"), "{err}");
+    let strategies = err.split("they differ in: strategies (bm25 version ").nth(1).unwrap_or_else(|| panic!("{err}"));
+    assert!(strategies.contains("\"k1\":1.2") && strategies.contains("here); write a new baseline"), "{err}");
+    assert!(strategies.contains("there, bm25 k1=1.5 version "), "{err}");
+    assert!(!err.contains("dataset"), "what is the same is not named: {err}");
+    // A baseline from before there were words.
+    let bare = text.lines().filter(|line| !line.starts_with("\"words\"")).collect::<Vec<_>>().join("\n");
+    std::fs::write(dir.path().join("bare.json"), bare).unwrap();
+    let (code, out, err) = run(dir.path(), &["gate", "a", "--baseline", "bare.json", "--exact"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let (code, _, err) = run(dir.path(), &["gate", "b", "--baseline", "bare.json"]);
+    assert!(code == 7 && err.contains(" there, bm25 k1=1.5 version "), "{err}");
     let (code, _, err) = run(dir.path(), &["gate", "a", "--baseline", "none.json"]);
     assert_eq!(code, 7, "{err}");
     // Baselines that promise nothing decide nothing.
@@ -310,7 +372,10 @@ fn scores_by_other_labels_stand_apart_and_never_on_another_catalogue() {
         "{{\"query\": \"{query}\", \"group\": 0, \"tool\": \"stripe/stripe_get_balance\", \"relevance\": 1}}\n"
     );
     std::fs::write(copy.join("qrels.jsonl"), labels.clone() + &helper).unwrap();
-    run_ok(dir.path(), &["rescore", "a"]);
+    let out = run_ok(dir.path(), &["rescore", "a"]);
+    assert!(out.contains("! rescored: the labels are those of atlas (revision 0.1.0, digest "), "{out}");
+    let flat = out.replace('\n', " ");
+    assert!(flat.contains("labels of revision 0.1.0, digest ") && flat.contains("answers to revision"), "{out}");
     assert_eq!(std::fs::read(&path).unwrap(), before, "the report of the run is as it was");
     assert!(dir.path().join("a/rescored/summary.json").is_file());
     // A tool that is right for a scaling query is in every catalogue: the run had another one.
@@ -353,6 +418,14 @@ fn lists_and_help_read_as_documented() {
     insta::assert_snapshot!("strategies", run_ok(dir.path(), &["list", "strategies"]));
     insta::assert_snapshot!("help", run_ok(dir.path(), &["--help"]));
     insta::assert_snapshot!("help-run", run_ok(dir.path(), &["run", "--help"]));
+    let metrics = run_ok(dir.path(), &["list", "metrics"]);
+    for line in [
+        "success                    1: completed, every group covered, no wrong call",
+        "recall@5 ",
+        "waste_wrong_call ",
+    ] {
+        assert!(metrics.lines().any(|known| known.starts_with(line)), "{line} in\n{metrics}");
+    }
     let data = root().join("datasets/data").display().to_string();
     assert!(run_ok(dir.path(), &["list", "datasets", "--dir", &data]).contains("1,400 tools"));
 }
@@ -385,5 +458,11 @@ fn skills_have_an_axis_of_their_own() {
     assert!(err.contains("skills are counted at one catalogue size"), "{err}");
     let (code, _, err) = run(dir.path(), &[&flags[..], &["--skills", "25"]].concat());
     assert_eq!(code, 2);
-    assert!(err.contains("has 21 skills, so it has no catalogue of 25: expected a size from 1 to 21"), "{err}");
+    let all = "21 of 21 skills of dataset atlas hold a tool there, so there is no set of 25 skills: expected 1 to 21";
+    assert!(err.contains(all), "{err}");
+    let (code, _, err) = run(dir.path(), &[&flags[..], &["-n", "150", "--skills", "6,12,all", "--dry-run"]].concat());
+    assert_eq!(code, 0, "{err}");
+    assert!(err.contains("21 of 21 skills hold a tool there\n"), "{err}");
+    assert!(err.matches("at every number of skills: ").count() <= 1 && !err.contains("\nat 6 skills"), "{err}");
+    assert!(err.contains(" at most "), "what skills can load is a bound: {err}");
 }

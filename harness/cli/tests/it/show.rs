@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::server::{Answer, Server, completion};
-use crate::support::{atlas, episodes, outcome, run_ok, toolgauge};
+use crate::support::{atlas, episodes, outcome, run, run_ok, toolgauge};
 
 /// The text without what differs from one machine to the next.
 fn without_times(text: &str) -> String {
@@ -32,6 +32,51 @@ fn outcomes_marks_groups_and_definitions_are_told() {
     fs::write(&manifest, moved).unwrap();
     let bare = run_ok(dir.path(), &["show", "a", "a0001"]);
     assert!(bare.contains("ranked:") && bare.contains("call ") && !bare.contains('✓'), "{bare}");
+}
+
+#[test]
+fn strategies_are_named_as_run_takes_them_and_what_is_there_is_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let flags = ["run", "-d", &atlas, "-s", "bm25,bm25-llm:k=[1,2]", "-n", "50,100", "--endpoint", "scripted:lexical"];
+    run_ok(dir.path(), &[&flags[..], &["--out", "a"]].concat());
+    let shown = |args: &[&str]| run_ok(dir.path(), &[&["show", "a", "a0001"], args].concat());
+    let one = shown(&["-s", "bm25-llm:k=2", "-n", "50"]);
+    assert_eq!(one.matches("── ").count(), 1, "{one}");
+    assert_eq!(shown(&["-s", "bm25-llm k=2", "-n", "50"]), one);
+    assert_eq!(shown(&["-s", "bm25-llm:k=[1,2]"]).matches("── ").count(), 4, "a grid names all of its labels");
+    let refused = |args: &[&str]| {
+        let (code, _, err) = run(dir.path(), &[&["show", "a"], args].concat());
+        assert_eq!(code, 2, "{err}");
+        err
+    };
+    let err = refused(&["a0001", "-s", "bm25-llm"]);
+    let there = "query \"a0001\" is there, but not with these filters; strategies (-s): bm25, bm25-llm k=1, bm25-llm k=2; \
+                 sizes (-n): 50 tools, 100 tools";
+    assert!(err.contains(there), "{err}");
+    assert!(refused(&["a0001", "-n", "70"]).contains("not with these filters"));
+    let err = refused(&["a001"]);
+    assert!(err.contains("no query \"a001\" in this run") && err.contains("did you mean"), "{err}");
+}
+
+#[test]
+fn skills_views_and_own_calls_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    let flags = ["run", "-d", &atlas, "-s", "skill-pick:max_skills=1", "--endpoint", "scripted:lexical"];
+    run_ok(dir.path(), &[&flags[..], &["-n", "150", "--skills", "6", "--sample", "8", "--out", "a"]].concat());
+    let asked = episodes(&dir.path().join("a"));
+    let picked = asked.iter().find(|episode| !episode.skills.is_empty() && episode.view_tools == 150).unwrap();
+    let query = picked.query.to_string();
+    let shown = run_ok(dir.path(), &["show", "a", &query, "--full"]);
+    assert!(shown.contains(" · 6 skills, 150 tools · "), "{shown}");
+    assert!(shown.contains("   skills: ") && shown.contains("[calls select_skills {"), "{shown}");
+    assert!(!run_ok(dir.path(), &["show", "a", &query]).contains("[calls select_skills {"), "only in full");
+    // Somebody who may not call everything.
+    run_ok(dir.path(), &["run", "-d", &atlas, "-s", "bm25", "-n", "all", "--out", "b"]);
+    let narrow = episodes(&dir.path().join("b")).into_iter().find(|episode| episode.view_tools < episode.size).unwrap();
+    let shown = run_ok(dir.path(), &["show", "b", narrow.query.as_str()]);
+    assert!(shown.contains(&format!(" · 182 tools, {} in view · ", narrow.view_tools)), "{shown}");
 }
 
 /// Every way in which an episode can end has words, and they agree with the score.

@@ -63,6 +63,10 @@ impl Walk<'_> {
             entered += self.inline(map);
         }
         if depth == 0 {
+            // Before: a constant becomes an enumeration, which has no place at the root.
+            if self.rules.string_enums {
+                self.string_const(map);
+            }
             self.root_combinators(map);
         }
         if self.rules.any_of_only {
