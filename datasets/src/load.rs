@@ -16,6 +16,7 @@ use harness::catalogue::Catalogue;
 use harness::dataset::{Dataset, DatasetParts, Qrels};
 use serde::de::DeserializeOwned;
 
+use crate::lint::invisible;
 use crate::problem::{Position, Problem, Problems, characters, has_hidden, printable, quote, suggestion};
 use crate::scale;
 use crate::wire::{FORMAT, Manifest};
@@ -195,7 +196,7 @@ pub(crate) fn id_fault(text: &str) -> Option<&'static str> {
         Some("is blank")
     } else if text.chars().count() > MAX_ID {
         Some("is too long")
-    } else if has_hidden(text) || text.trim() != text {
+    } else if has_hidden(text) || !invisible(text).is_empty() || text.trim() != text {
         Some("holds characters that do not show")
     } else {
         None

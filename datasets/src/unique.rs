@@ -63,6 +63,16 @@ pub(crate) fn value<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value,
     UniqueValue::deserialize(deserializer).map(|UniqueValue(value)| value)
 }
 
+/// [`from_str`] of bytes.
+pub(crate) fn from_slice(bytes: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(bytes).map(|UniqueValue(value)| value)
+}
+
+/// A text of one JSON value in which no object repeats a key.
+pub(crate) fn from_str(text: &str) -> serde_json::Result<Value> {
+    serde_json::from_str(text).map(|UniqueValue(value)| value)
+}
+
 struct UniqueValue(Value);
 
 impl<'de> Deserialize<'de> for UniqueValue {
@@ -137,6 +147,9 @@ mod tests {
         assert_eq!(entries, [("b".to_owned(), 1), ("a".to_owned(), 2), ("b".to_owned(), 3)]);
         let error = serde_json::from_str::<UniqueValue>(r#"[{"x": {"a": 1, "a": 1}}]"#).err().unwrap();
         assert!(error.to_string().starts_with("duplicate field `a`"), "{error}");
+        assert!(
+            from_str(r#"{"a": {"b": 1, "b": 1}}"#).is_err() && from_str("{} {}").is_err() && from_str("[{}]").is_ok()
+        );
     }
 
     fn json() -> impl Strategy<Value = Value> {

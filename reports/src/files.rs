@@ -27,7 +27,7 @@ pub fn write_all(dir: &Path, input: &Input<'_>, summary: &Summary) -> Result<Vec
     let mut written = Vec::new();
     let mut write = |name: &str, bytes: &[u8]| {
         let path = dir.join(name);
-        replace(&path, bytes).map_err(|source| ReportError::Io { path: path.clone(), source })?;
+        harness::file::replace(&path, bytes).map_err(|source| ReportError::Io { path: path.clone(), source })?;
         written.push(path);
         Ok(())
     };
@@ -45,12 +45,4 @@ pub fn write_all(dir: &Path, input: &Input<'_>, summary: &Summary) -> Result<Vec
     export::parquet(input, &path)?;
     written.push(path);
     Ok(written)
-}
-
-/// Writes a file so that a full disk leaves the old one whole.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let partial = path.with_extension("partial");
-    fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
-        let _ = fs::remove_file(&partial);
-    })
 }

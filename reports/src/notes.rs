@@ -1,5 +1,7 @@
 //! The sentences under the tables.
 
+use harness::arguments::MOST_CHECKS;
+use harness::ids::ToolId;
 use harness::run::manifest::{ActorView, Axis};
 use harness::tokens::TOKENIZER;
 
@@ -326,6 +328,7 @@ pub(crate) fn warnings(input: &Input<'_>, sizes: &[SizeSummary], subset: Option<
     }
     warnings.extend(refused_schemas(input));
     warnings.extend(refused_parameters(input));
+    warnings.extend(input.manifest.checked_in_part.iter().map(checked_in_part));
     let (planned, missing) = rows().fold((0, 0), |(p, m), (_, row)| (p + row.planned, m + row.missing));
     if missing > 0 {
         warnings.push(format!(
@@ -381,6 +384,12 @@ fn refused_parameters(input: &Input<'_>) -> Option<String> {
     let next =
         if keys.is_empty() { String::new() } else { format!("; next step: {} in profile.toml", keys.join(", ")) };
     (!said.is_empty()).then(|| format!("the endpoint refused parameters: {}{next}", said.join(", ")))
+}
+
+/// Whose arguments a host would not have been so easy on.
+fn checked_in_part(tool: &ToolId) -> String {
+    let most = grouped(MOST_CHECKS);
+    format!("arguments of {tool} are checked in part: its schema expands to more than {most} checks")
 }
 
 /// Tools that a warning about refused schemas names.

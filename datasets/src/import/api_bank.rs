@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::foreign::{Foreign, ForeignLabel, ForeignQuery, ForeignTool};
 use super::report::{Findings, Trouble};
 use super::types::{Argument, Arguments};
-use super::{ImportError, Importer, Read, files, python, walk};
+use super::{ImportError, Importer, Read, files, python, table, walk};
 use crate::problem::printable;
 use crate::unique::Pairs;
 
@@ -40,26 +40,23 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
 fn apis(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result<(), ImportError> {
     let text = files::text(path, READS)?;
     let unreadable = |reason: String| ImportError::Unreadable { path: printable(path), reason, expected: READS };
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-    let headers = reader.headers().map_err(|error| unreadable(error.to_string()))?.clone();
+    let mut rows = table::rows(&text).into_iter();
+    let headers = rows.next().map(|row| row.record).unwrap_or_default();
     let column = |names: &[&str]| {
         let found = headers.iter().position(|header| names.contains(&header.trim()));
         found.ok_or_else(|| unreadable(format!("its first line has no column `{}`", names.join("` or `"))))
     };
     let (name, signature) = (column(&["类名", "class_name"])?, column(&["input_parameters"])?);
     let info = column(&["api_info"])?;
-    for (index, record) in reader.records().enumerate() {
+    for (index, row) in rows.enumerate() {
         let place = format!("record {}", index + 1);
-        let record = match record {
-            Ok(record) => record,
-            Err(error) => {
-                files::unreadable(path, &place, &error.to_string(), findings);
-                continue;
-            }
-        };
+        if !row.is_whole(path, &place, findings) {
+            continue;
+        }
+        let record = &row.record;
         let (Some(name), Some(signature), Some(info)) = (record.get(name), record.get(signature), record.get(info))
         else {
-            files::unreadable(path, &place, "it is too short", findings);
+            row.unreadable(path, &place, "it is too short", findings);
             continue;
         };
         foreign.tools.push(tool(name.trim(), signature, info, path, findings));
@@ -132,7 +129,12 @@ struct Turn {
 }
 
 fn dialogue(path: &Path, id: &str, foreign: &mut Foreign, findings: &mut Findings) -> Result<(), ImportError> {
-    let turns: Vec<Turn> = files::lines(path, READS, findings)?;
+    let (turns, whole) = files::whole_lines::<Turn>(path, READS, findings)?;
+    // What cannot be read may have been a call.
+    if !whole {
+        findings.add(Trouble::DamagedQuery, id);
+        return Ok(());
+    }
     // What is said after the last call asks for nothing any more.
     let Some(last) = turns.iter().rposition(|turn| turn.api_name.is_some()) else {
         findings.add(Trouble::NoGold, id);
@@ -219,6 +221,14 @@ pub(super) mod tests {
         api-bank/FireKiln "Fires a kiln." {"type":"object","properties":{"token":{"type":"string","description":"Whose"},"cones":{"type":"array","description":"Which"},"slow":{"description":"How"}},"required":["token","cones"]}
         api-bank/GetToken "" {"type":"object","properties":{"user":{"type":"string"}},"required":["user"]}
         "#);
+    }
+
+    #[test]
+    fn a_dialogue_with_a_damaged_line_is_left_out() {
+        let dialogue = "{\"role\": \"User\", \"text\": \"Go.\"}\n{\"role\": \"API\", \"api_name\": \"GetToken\"}\n{\"role\": \"API\", \"api_name\": 7}\n";
+        let (report, _) = import("api-bank", &[FILES[0], ("bank/a.jsonl", dialogue)], "bank");
+        assert_eq!(report.queries, 0);
+        assert_eq!(report.findings.get(Trouble::DamagedQuery).unwrap().examples, ["\"a\""]);
     }
 
     #[test]

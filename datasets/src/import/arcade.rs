@@ -23,15 +23,21 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
     if !source.is_dir() {
         return if toolkit(source, &mut foreign, findings)? { Ok(foreign) } else { Err(unrecognised(source)) };
     }
-    let mut toolkits = 0;
+    let (mut toolkits, mut unreadable) = (0, None);
     for path in walk::files(source, READS, findings)? {
-        if path.extension().is_some_and(|ending| ending == "json") && toolkit(&path, &mut foreign, findings)? {
-            toolkits += 1;
-        } else {
-            findings.add(Trouble::FileLeftOut, &walk::relative(source, &path));
+        let place = walk::relative(source, &path);
+        let is_json = path.extension().is_some_and(|ending| ending == "json");
+        let read = if is_json { toolkit(&path, &mut foreign, findings) } else { Ok(false) };
+        match read {
+            Ok(true) => toolkits += 1,
+            Ok(false) => findings.add(Trouble::FileLeftOut, &place),
+            Err(error) => {
+                files::passed_over(&place, &error, findings);
+                unreadable.get_or_insert(error);
+            }
         }
     }
-    if toolkits == 0 { Err(unrecognised(source)) } else { Ok(foreign) }
+    if toolkits == 0 { Err(unreadable.unwrap_or_else(|| unrecognised(source))) } else { Ok(foreign) }
 }
 
 fn unrecognised(source: &Path) -> ImportError {
@@ -41,7 +47,7 @@ fn unrecognised(source: &Path) -> ImportError {
 
 /// Reads a file if it is a toolkit.
 fn toolkit(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result<bool, ImportError> {
-    let Value::Object(mut toolkit) = files::json(path, READS)? else { return Ok(false) };
+    let Value::Object(mut toolkit) = files::json_value(path, READS, findings)? else { return Ok(false) };
     let (Some(Value::String(id)), Some(Value::Array(entries))) = (toolkit.remove("id"), toolkit.remove("tools")) else {
         return Ok(false);
     };

@@ -5,7 +5,7 @@
 //! read if it is there, otherwise all files are. Queries that these files do not judge, or judge against everything, are
 //! left out: that nothing fits is not known.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -53,10 +53,14 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
             ..ForeignTool::default()
         });
     }
-    let mut judged = judgements(source, findings)?;
+    let (mut judged, damaged) = judgements(source, findings)?;
     let grades = Grades::of(judged.values().flatten().map(|&(_, grade)| grade));
     for QueryLine { id, text } in files::lines(&source.join("queries.jsonl"), READS, findings)? {
         let judgements = judged.remove(&id).unwrap_or_default();
+        if damaged.contains(&id) {
+            findings.add(Trouble::DamagedQuery, &id);
+            continue;
+        }
         if !judgements.iter().any(|&(_, grade)| grade > 0) {
             findings.add(Trouble::NoGold, &id);
             continue;
@@ -82,11 +86,11 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
 
 type Judgements = HashMap<String, Vec<(String, i64)>>;
 
-/// Documents and grades of each query.
-fn judgements(source: &Path, findings: &mut Findings) -> Result<Judgements, ImportError> {
+/// Documents and grades of each query, and the queries with a line that cannot be read.
+fn judgements(source: &Path, findings: &mut Findings) -> Result<(Judgements, HashSet<String>), ImportError> {
     let dir = source.join(QRELS);
     let names: Vec<_> = list(&dir).unwrap_or_default().into_iter().filter(|name| files::ends(name, "tsv")).collect();
-    let mut judged = Judgements::new();
+    let (mut judged, mut damaged) = (Judgements::new(), HashSet::new());
     if names.is_empty() {
         findings.add(Trouble::FileLeftOut, "qrels/*.tsv (missing)");
     }
@@ -106,6 +110,7 @@ fn judgements(source: &Path, findings: &mut Findings) -> Result<Judgements, Impo
                 [query, document, grade] | [query, _, document, grade] => (query, document, grade),
                 _ => {
                     files::unreadable(&path, &(index + 1).to_string(), "expected three cells", findings);
+                    damaged.extend(cells.first().map(|&query| query.to_owned()));
                     continue;
                 }
             };
@@ -114,10 +119,11 @@ fn judgements(source: &Path, findings: &mut Findings) -> Result<Judgements, Impo
             } else {
                 let place = format!("{}:{}", index + 1, line.chars().count() - grade.chars().count() + 1);
                 files::unreadable(&path, &place, "the score is no whole number", findings);
+                damaged.insert(query.to_owned());
             }
         }
     }
-    Ok(judged)
+    Ok((judged, damaged))
 }
 
 #[cfg(test)]

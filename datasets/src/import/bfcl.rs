@@ -7,6 +7,7 @@
 //! counted and left out, with their function documents; so are the messages of a system.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::Path;
 
 use harness::ids::Digest;
@@ -60,7 +61,7 @@ fn category_files(dir: &Path) -> impl Iterator<Item = String> {
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct Asked {
     id: String,
     question: Vec<Vec<Message>>,
     #[serde(default)]
@@ -117,18 +118,23 @@ impl Reading {
         let answer_file = format!("{ANSWERS}/{name}");
         if answered && files::present(dir, &answer_file, findings) {
             for answer in files::records::<Answer>(&dir.join(answer_file), READS, findings)? {
-                answers.entry(plain_id(&answer.id)).or_insert(answer.ground_truth);
+                match answers.entry(plain_id(&answer.id)) {
+                    Entry::Vacant(free) => _ = free.insert((answer.id, answer.ground_truth)),
+                    Entry::Occupied(_) => findings.add(Trouble::RepeatedLabel, &answer.id),
+                }
             }
         }
-        for entry in files::records::<Entry>(&path, READS, findings)? {
-            let Entry { id, question, function } = entry;
+        for entry in files::records::<Asked>(&path, READS, findings)? {
+            let Asked { id, question, function } = entry;
+            let gold = answers.remove(&plain_id(&id)).map(|(_, gold)| gold);
             if question.len() > 1 {
                 findings.add(Trouble::OutOfScope, &id);
                 continue;
             }
             let candidates = self.tools(function, findings);
-            let gold = answers.remove(&plain_id(&id));
-            if !no_tool && gold.is_none() {
+            // An answer without a call does not say that nothing fits: categories of their own do.
+            let calls = gold.iter().flatten().any(|Pairs(calls)| !calls.is_empty());
+            if !no_tool && !calls {
                 findings.add(Trouble::NoGold, &id);
             } else if candidates.is_empty() {
                 findings.add(Trouble::NoCandidates, &id);
@@ -138,6 +144,11 @@ impl Reading {
                 let candidates = Some(candidates.into_iter().map(|(_, key)| key).collect());
                 self.foreign.queries.push(ForeignQuery { id, text, labels, candidates, ..ForeignQuery::default() });
             }
+        }
+        let mut orphans: Vec<_> = answers.into_values().map(|(id, _)| id).collect();
+        orphans.sort();
+        for id in orphans {
+            findings.add(Trouble::OrphanLabel, &id);
         }
         Ok(())
     }

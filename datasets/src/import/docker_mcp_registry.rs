@@ -45,10 +45,20 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
             findings.add(Trouble::FileLeftOut, &format!("{name}/{TOOLS} (missing)"));
             continue;
         }
-        let ServerFile { name: own, about } = about(&folder, &name, findings)?;
-        let namespace = own.filter(|own| !own.trim().is_empty()).unwrap_or(name);
-        let path = folder.join(TOOLS);
-        let entries: Vec<Value> = files::json(&path, READS)?;
+        let ServerFile { name: own, about } = about(&folder, &name, findings);
+        let (path, folder) = (folder.join(TOOLS), name);
+        let namespace = own.filter(|own| !own.trim().is_empty()).unwrap_or_else(|| folder.clone());
+        let entries = match files::json_value(&path, READS, findings) {
+            Ok(Value::Array(entries)) => entries,
+            Ok(_) => {
+                files::unreadable(&path, &format!("server {namespace}"), "no list of tools", findings);
+                continue;
+            }
+            Err(error) => {
+                files::passed_over(&format!("{folder}/{TOOLS}"), &error, findings);
+                continue;
+            }
+        };
         for (index, entry) in entries.into_iter().enumerate() {
             match tool(entry, findings) {
                 Ok(tool) => foreign.tools.push(ForeignTool { namespace: Some(namespace.clone()), ..tool }),
@@ -62,14 +72,20 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
     Ok(foreign)
 }
 
-fn about(folder: &Path, name: &str, findings: &mut Findings) -> Result<ServerFile, ImportError> {
+/// What a server says of itself; its tools are worth having without it.
+fn about(folder: &Path, name: &str, findings: &mut Findings) -> ServerFile {
     let path = folder.join(ABOUT);
     if !path.exists() {
         findings.add(Trouble::FileLeftOut, &format!("{name}/{ABOUT} (missing)"));
-        return Ok(ServerFile::default());
+        return ServerFile::default();
     }
-    let parsed = yaml::parse(&files::text(&path, READS)?);
-    parsed.map_err(|reason| ImportError::Unreadable { path: printable(&path), reason, expected: READS })
+    let read = files::text(&path, READS).and_then(|text| {
+        yaml::parse(&text).map_err(|reason| ImportError::Unreadable { path: printable(&path), reason, expected: READS })
+    });
+    read.unwrap_or_else(|error| {
+        files::passed_over(&format!("{name}/{ABOUT}"), &error, findings);
+        ServerFile::default()
+    })
 }
 
 /// The folders of servers.

@@ -4,12 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::ImportError;
 use super::report::{Findings, Trouble};
+use super::{ImportError, numbers};
 use crate::load::list;
 use crate::problem::{Position, characters, clean, printable};
+use crate::unique;
 
 /// Largest file that is read into memory, in bytes.
 const FILE: u64 = 1 << 30;
@@ -48,6 +50,32 @@ pub(super) fn json<T: DeserializeOwned>(path: &Path, expected: &'static str) -> 
     serde_json::from_str(&text).map_err(|error| malformed(path, &error, expected))
 }
 
+/// A file of one JSON value that is kept as it is, such as a schema; see [`value`].
+pub(super) fn json_value(path: &Path, expected: &'static str, findings: &mut Findings) -> Result<Value, ImportError> {
+    let text = text(path, expected)?;
+    value(path, &text, findings).map_err(|error| malformed(path, &error, expected))
+}
+
+/// JSON that is kept as it is. A repeated key and a number that cannot be kept exactly are listed, the first of a text: to a
+/// reader of the source they may say something else than to one of the dataset.
+pub(super) fn value(path: &Path, text: &str, findings: &mut Findings) -> serde_json::Result<Value> {
+    let value = match unique::from_str(text) {
+        Ok(value) => value,
+        Err(error) => {
+            let value = serde_json::from_str(text)?;
+            findings.add(Trouble::RepeatedKey, &format!("{}: {error}", name(path)));
+            value
+        }
+    };
+    let inexact = numbers::inexact(text);
+    if let Some((first, rest)) = inexact.split_first() {
+        let at = Position::of_byte(text.as_bytes(), first.start);
+        let example = format!("{}:{}:{}: {}", name(path), at.line, at.column, &text[first.clone()]);
+        findings.add_many(Trouble::InexactNumber, rest.len() + 1, &example);
+    }
+    Ok(value)
+}
+
 fn malformed(path: &Path, error: &serde_json::Error, expected: &'static str) -> ImportError {
     ImportError::Unreadable { path: printable(path), reason: clean(&error.to_string()), expected }
 }
@@ -68,6 +96,18 @@ pub(super) fn lines<T: DeserializeOwned>(
     findings: &mut Findings,
 ) -> Result<Vec<T>, ImportError> {
     Ok(lines_of(path, &text(path, expected)?, findings))
+}
+
+/// The lines of a JSONL file that are of type `T`, and whether that is all of them.
+pub(super) fn whole_lines<T: DeserializeOwned>(
+    path: &Path,
+    expected: &'static str,
+    findings: &mut Findings,
+) -> Result<(Vec<T>, bool), ImportError> {
+    let text = text(path, expected)?;
+    let read = lines_of(path, &text, findings);
+    let all = text.lines().filter(|line| !line.trim().is_empty()).count() == read.len();
+    Ok((read, all))
 }
 
 /// The entries of a file that is either a JSON array or JSONL.
@@ -151,6 +191,15 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<T, (Position, String)> {
 /// Lists an entry that cannot be read.
 pub(super) fn unreadable(path: &Path, place: &str, reason: &str, findings: &mut Findings) {
     findings.add(Trouble::UnreadableEntry, &format!("{}:{place}: {reason}", name(path)));
+}
+
+/// Lists one file of many that cannot be read, by its place below the source: the others can.
+pub(super) fn passed_over(place: &str, error: &ImportError, findings: &mut Findings) {
+    let reason = match error {
+        ImportError::Unreadable { reason, .. } => reason.clone(),
+        other => other.to_string(),
+    };
+    findings.add(Trouble::UnreadableFile, &format!("{place}: {reason}"));
 }
 
 /// The last part of a path.

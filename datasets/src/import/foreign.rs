@@ -8,13 +8,12 @@ use harness::ids::{Digest, ToolId};
 use serde_json::{Value, json};
 
 use super::report::{Findings, Trouble};
+use super::server_name::{distinct, is_foreign, numbered, server_name};
 use crate::load::{MAX_ID, id_fault, skill_fault, takes};
 use crate::unique::Pairs;
 use crate::wire;
 
-/// Longest server name: it names a file.
-const SERVER: usize = 64;
-/// Longest text of a tool or skill, in bytes. The longest of a real tool is a hundredth of it.
+/// Longest text of a tool, server or skill, in bytes. The longest of a real tool is a hundredth of it.
 const TEXT: usize = 1 << 20;
 /// Tools of one name and server that are kept apart.
 const SIBLINGS: usize = 100;
@@ -128,19 +127,21 @@ pub(super) fn tools(
     server: &str,
     findings: &mut Findings,
 ) -> Tools {
+    check_servers(known, findings);
     let known: HashMap<&str, &ForeignServer> = known.iter().rev().map(|known| (&*known.namespace, known)).collect();
     let mut tools = Tools::default();
     let mut merged = HashSet::new();
     let mut siblings: HashMap<ToolId, usize> = HashMap::new();
-    for ForeignTool { namespace, name, key, title, description, raw: _, schema, annotations, tags } in foreign {
-        if id_fault(&name).is_some() {
-            findings.add(Trouble::UnfitToolName, &name);
+    for tool in foreign {
+        if id_fault(&tool.name).is_some() {
+            findings.add(Trouble::UnfitToolName, &tool.name);
             continue;
         }
-        if description.len() > TEXT || schema.as_ref().is_some_and(|schema| schema.to_string().len() > TEXT) {
-            findings.add(Trouble::EnormousTool, &name);
+        if is_enormous(&tool) {
+            findings.add(Trouble::EnormousTool, &tool.name);
             continue;
         }
+        let ForeignTool { namespace, name, key, title, description, raw: _, schema, annotations, tags } = tool;
         if let Some(key) = key.as_ref().filter(|key| tools.by_key.contains_key(*key)) {
             findings.add(Trouble::DuplicateTool, key);
             continue;
@@ -149,8 +150,12 @@ pub(super) fn tools(
         let mut namespace = namespace.unwrap_or_else(|| server.to_owned());
         let mut file =
             Some(server_name(&namespace)).filter(|file| !file.is_empty()).unwrap_or_else(|| server.to_owned());
-        let owner = tools.files.get(&file).map(|(_, owner)| owner);
-        if owner.is_some_and(|owner| *owner != namespace) && merged.insert(namespace.clone()) {
+        let is_taken = |file: &str| tools.files.get(file).is_some_and(|(_, owner)| *owner != namespace);
+        if is_taken(&file) && is_foreign(&namespace) {
+            // What told the two apart is what a file name cannot hold.
+            file = distinct(&file, &namespace);
+        }
+        if is_taken(&file) && merged.insert(namespace.clone()) {
             findings.add(Trouble::MergedServers, &namespace);
         }
         let first = ToolId::new(&file, &name);
@@ -169,13 +174,15 @@ pub(super) fn tools(
             (file, namespace) = (other, at);
         }
         let (position, _) = tools.files.entry(file.clone()).or_insert_with(|| {
-            let title = about.and_then(|about| about.title.clone()).filter(|title| !title.trim().is_empty());
+            let title = about.and_then(|about| about.title.clone());
+            let title = title.filter(|title| !title.trim().is_empty() && title.len() <= TEXT);
             let title = match title {
                 Some(title) if number > 1 => format!("{title} ({number})"),
                 Some(title) => title,
                 None => namespace.clone(),
             };
-            let description = about.map(|about| about.description.clone()).unwrap_or_default();
+            let description = about.map(|about| about.description.clone());
+            let description = description.filter(|text| text.len() <= TEXT).unwrap_or_default();
             let mcp = about.and_then(|about| about.mcp.clone());
             let server = wire::Server { server: file.clone(), title, description, boilerplate: false, mcp };
             tools.servers.push((server, Vec::new()));
@@ -202,11 +209,29 @@ pub(super) fn tools(
     tools
 }
 
-/// The file name of the server that holds what has no place on that of `file`.
-fn numbered(file: &str, number: usize) -> String {
-    let number = number.to_string();
-    let head: String = file.chars().take(SERVER - 1 - number.len()).collect();
-    format!("{head}_{number}")
+fn check_servers(servers: &[ForeignServer], findings: &mut Findings) {
+    let mut named = HashSet::new();
+    for server in servers {
+        if !named.insert(&*server.namespace) {
+            findings.add(Trouble::RepeatedServer, &server.namespace);
+        }
+        if is_long(server.title.as_ref()) || server.description.len() > TEXT {
+            findings.add(Trouble::EnormousServer, &server.namespace);
+        }
+    }
+}
+
+/// Whether a tool is longer than any prompt.
+pub(super) fn is_enormous(tool: &ForeignTool) -> bool {
+    let hint = tool.annotations.as_ref().and_then(|annotations| annotations.title.as_ref());
+    is_long(tool.title.as_ref())
+        || is_long(hint)
+        || tool.description.len() > TEXT
+        || tool.schema.as_ref().is_some_and(|schema| schema.to_string().len() > TEXT)
+}
+
+fn is_long(text: Option<&String>) -> bool {
+    text.is_some_and(|text| text.len() > TEXT)
 }
 
 /// Whether values nest at most `depth` levels.
@@ -254,15 +279,6 @@ pub(super) fn server_of(text: &str) -> Option<String> {
         ["tools", "tools_list", "tools-list", "list", "request", "response", "input", "output", "openapi"];
     let name = server_name(text);
     (!name.is_empty() && !ANYBODY_S.contains(&name.as_str())).then_some(name)
-}
-
-/// The name of a server that can be a file on every system.
-pub(super) fn server_name(namespace: &str) -> String {
-    let plain = |character: char| {
-        if character.is_ascii_alphanumeric() || character == '-' { character.to_ascii_lowercase() } else { '_' }
-    };
-    let name: String = namespace.chars().map(plain).take(SERVER).collect();
-    name.trim_matches(['_', '-']).to_owned()
 }
 
 impl Tools {

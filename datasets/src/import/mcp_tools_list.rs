@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::foreign::{Foreign, ForeignTool, server_of};
 use super::mcp_tool::{LeftOut, tool};
@@ -26,23 +27,27 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
         left_out.list(findings);
         return Ok(foreign);
     }
-    let mut lists = 0;
+    let (mut lists, mut unreadable) = (0, None);
     for path in walk::files(source, READS, findings)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let list = match name.strip_suffix(".json") {
-            Some(stem) => list(&path, Some(server(stem)), &mut left_out, findings)?,
-            None => None,
+            Some(stem) => list(&path, Some(server(stem)), &mut left_out, findings),
+            None => Ok(None),
         };
         match list {
-            Some(tools) => {
+            Ok(Some(tools)) => {
                 foreign.tools.extend(tools);
                 lists += 1;
             }
-            None => findings.add(Trouble::FileLeftOut, &walk::relative(source, &path)),
+            Ok(None) => findings.add(Trouble::FileLeftOut, &walk::relative(source, &path)),
+            Err(error) => {
+                files::passed_over(&walk::relative(source, &path), &error, findings);
+                unreadable.get_or_insert(error);
+            }
         }
     }
     left_out.list(findings);
-    if lists == 0 { Err(unrecognised(source)) } else { Ok(foreign) }
+    if lists == 0 { Err(unreadable.unwrap_or_else(|| unrecognised(source))) } else { Ok(foreign) }
 }
 
 /// The server whose answer a file of that name holds.
@@ -71,12 +76,13 @@ fn list(
     let mut goes_on = false;
     // Of all answers of the file, whether or not they could be read.
     let mut place = 0;
-    for value in serde_json::Deserializer::from_str(&text).into_iter() {
-        let value: Value = value.map_err(|error| ImportError::Unreadable {
-            path: printable(path),
-            reason: clean(&error.to_string()),
-            expected: READS,
-        })?;
+    let unreadable = |error: serde_json::Error| ImportError::Unreadable {
+        path: printable(path),
+        reason: clean(&error.to_string()),
+        expected: READS,
+    };
+    for value in serde_json::Deserializer::from_str(&text).into_iter::<&RawValue>() {
+        let value = files::value(path, value.map_err(unreadable)?.get(), findings).map_err(unreadable)?;
         let Some((entries, cursor)) = page(value) else { return Ok(None) };
         goes_on = cursor;
         let tools = tools.get_or_insert_with(Vec::new);

@@ -9,8 +9,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::foreign::{Foreign, ForeignQuery, ForeignTool};
-use super::report::Findings;
-use super::{ImportError, Importer, Read, files, normalised};
+use super::report::{Findings, Trouble};
+use super::{ImportError, Importer, Read, files, normalised, table};
 use crate::unique::Pairs;
 
 const READS: &str = "the folder of MetaTool's repository or its `dataset` folder (plugin_des.json, \
@@ -79,12 +79,14 @@ fn upstream(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError>
     }
     if files::present(dir, MULTI, findings) {
         let entries: Vec<MultiEntry> = files::entries(&dir.join(MULTI), READS, findings)?;
-        foreign.queries.extend(entries.into_iter().enumerate().map(|(index, entry)| ForeignQuery {
-            id: format!("multi-{index}"),
-            text: entry.query,
-            gold: entry.tool,
-            ..ForeignQuery::default()
-        }));
+        for (index, MultiEntry { query: text, tool: gold }) in entries.into_iter().enumerate() {
+            let id = format!("multi-{index}");
+            if gold.is_empty() {
+                findings.add(Trouble::NoGold, &id);
+            } else {
+                foreign.queries.push(ForeignQuery { id, text, gold, ..ForeignQuery::default() });
+            }
+        }
     }
     if files::present(dir, RELIABILITY, findings) {
         reliability(&dir.join(RELIABILITY), &mut foreign, findings)?;
@@ -99,16 +101,12 @@ fn upstream(dir: &Path, findings: &mut Findings) -> Result<Foreign, ImportError>
 /// One gold per row.
 fn single(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result<(), ImportError> {
     let text = files::text(path, READS)?;
-    let mut reader = csv::ReaderBuilder::new().flexible(true).has_headers(false).from_reader(text.as_bytes());
-    for (index, record) in reader.records().enumerate() {
-        let record = match record {
-            Ok(record) => record,
-            Err(error) => {
-                files::unreadable(path, &format!("record {index}"), &error.to_string(), findings);
-                continue;
-            }
-        };
-        let cells: Vec<_> = record.iter().collect();
+    for (index, row) in table::rows(&text).into_iter().enumerate() {
+        let place = format!("record {index}");
+        if !row.is_whole(path, &place, findings) {
+            continue;
+        }
+        let cells: Vec<_> = row.record.iter().collect();
         match cells[..] {
             ["Query", "Tool"] if index == 0 => {}
             [query, tool] => foreign.queries.push(ForeignQuery {
@@ -117,7 +115,7 @@ fn single(path: &Path, foreign: &mut Foreign, findings: &mut Findings) -> Result
                 gold: vec![tool.to_owned()],
                 ..ForeignQuery::default()
             }),
-            _ => files::unreadable(path, &format!("record {index}"), "expected two cells", findings),
+            _ => row.unreadable(path, &place, "expected two cells", findings),
         }
     }
     Ok(())

@@ -22,6 +22,7 @@ mod mcp_tools_list;
 mod mcp_zero;
 mod metatool;
 mod normalised;
+mod numbers;
 mod openai_tools;
 mod openapi;
 mod parquet;
@@ -31,8 +32,10 @@ mod python;
 mod report;
 mod restbench;
 mod seal_tools;
+mod server_name;
 mod skills;
 mod synth;
+mod table;
 mod toolret;
 mod types;
 mod walk;
@@ -48,9 +51,10 @@ use crate::problem::{quote, suggestion};
 use crate::wire::{FORMAT, Manifest};
 use crate::write::Draft;
 pub use extra::Extra;
-use foreign::{Foreign, ForeignTool, server_name};
+use foreign::{Foreign, ForeignTool};
 use place::{clear, place};
 pub use report::{Finding, Findings, ImportReport, Trouble};
+use server_name::server_name;
 
 /// Every importer of files, in the order in which a list shows them. Live servers have a way of their own: [`mcp`].
 pub const ALL: &[Importer] = &[

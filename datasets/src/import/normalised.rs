@@ -1,4 +1,5 @@
-//! One layout for data of several sources: `tools.jsonl`, `queries.jsonl` and `queries_no_tool.jsonl`.
+//! One layout for data of several sources: `tools.jsonl`, `queries.jsonl` and `queries_no_tool.jsonl`. That nothing fits is
+//! only said by the latter; a query without a relevant tool among the others is one whose gold is missing.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -84,6 +85,10 @@ fn queries(
         let QueryLine { id, query, instruction, relevant, removed_gold, candidates } = line;
         if relevant.is_empty() && candidates.as_ref().is_some_and(Vec::is_empty) {
             findings.add(Trouble::NoCandidates, &id);
+            continue;
+        }
+        if relevant.is_empty() && path.file_name().is_some_and(|name| name == LABELLED) {
+            findings.add(Trouble::NoGold, &id);
             continue;
         }
         foreign.queries.push(ForeignQuery {

@@ -17,7 +17,7 @@ pub(super) const IMPORTER: Importer =
     Importer { name: "openai-tools", reads: READS, server: "tools", licence: "NOASSERTION", read: Read::Source(read) };
 
 fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
-    let entries = match files::json(source, READS)? {
+    let entries = match files::json_value(source, READS, findings)? {
         Value::Array(entries) => entries,
         Value::Object(mut request) => match request.remove("tools") {
             Some(Value::Array(entries)) => entries,

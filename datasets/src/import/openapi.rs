@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::foreign::{Foreign, ForeignServer, ForeignTool, server_of};
+use super::foreign::{Foreign, ForeignServer, ForeignTool, is_enormous, server_of};
 use super::report::{Findings, Trouble};
 use super::{ImportError, Importer, Read, yaml};
 use crate::load::id_fault;
@@ -24,6 +24,8 @@ pub(super) const IMPORTER: Importer =
     Importer { name: "openapi", reads: READS, server: "openapi", licence: "NOASSERTION", read: Read::Source(read) };
 
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+/// What a path may hold beside methods.
+const BESIDE: [&str; 5] = ["$ref", "summary", "description", "servers", "parameters"];
 
 fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> {
     let Document { server, operations } = document(source, findings)?;
@@ -49,7 +51,7 @@ pub(super) struct Operation {
 
 /// Reads a document.
 pub(super) fn document(source: &Path, findings: &mut Findings) -> Result<Document, ImportError> {
-    let root = yaml::document(source, READS)?;
+    let root = yaml::document(source, READS, findings)?;
     let unfit = |reason: String| ImportError::Unreadable { path: printable(source), reason, expected: READS };
     let nullable = match root.get("openapi").and_then(Value::as_str) {
         Some(version) if version.starts_with("3.0.") || version == "3.0" => true,
@@ -66,12 +68,20 @@ pub(super) fn document(source: &Path, findings: &mut Findings) -> Result<Documen
     let mut schemas = Schemas::new(&root, nullable, findings);
     let mut operations = Vec::new();
     let mut names = HashSet::new();
-    for (path, item) in paths.iter().filter(|(path, _)| path.starts_with('/')) {
+    for (path, item) in paths.iter().filter(|(path, _)| !path.starts_with("x-")) {
         schemas.begin(path);
+        if !path.starts_with('/') {
+            schemas.report(Trouble::UnreadableEntry, &format!("path {path}: it does not begin with `/`"));
+            continue;
+        }
         let Some(item) = schemas.follow(item).as_object() else {
             schemas.report(Trouble::UnreadableEntry, &format!("{path}: no object"));
             continue;
         };
+        let is_known = |key: &str| METHODS.contains(&key) || BESIDE.contains(&key) || key.starts_with("x-");
+        for key in item.keys().filter(|key| !is_known(key)) {
+            schemas.report(Trouble::UnreadableEntry, &format!("{key} {path}: no method, which are in lower case"));
+        }
         for method in METHODS {
             let Some(value) = item.get(method) else { continue };
             let place = format!("{} {path}", method.to_uppercase());
@@ -82,6 +92,11 @@ pub(super) fn document(source: &Path, findings: &mut Findings) -> Result<Documen
             };
             let name = name(operation.get("operationId"), method, path, &mut names, &mut schemas);
             let tool = operation::tool(name, method, item, operation, &mut schemas);
+            // Before the next one is made: references that multiply would fill the memory with what is left out anyway.
+            if is_enormous(&tool) {
+                schemas.report(Trouble::EnormousTool, &tool.name);
+                continue;
+            }
             operations.push(Operation { place, tool });
         }
     }

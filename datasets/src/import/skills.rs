@@ -25,23 +25,39 @@ fn read(source: &Path, findings: &mut Findings) -> Result<Foreign, ImportError> 
     let is_skill = |path: &PathBuf| !source.is_dir() || path.file_name().is_some_and(|name| name == FILE);
     let skills: Vec<_> = found.iter().filter(|path| is_skill(path)).collect();
     if skills.is_empty() {
-        let reason = format!("it holds no {FILE}");
+        let near = found.iter().find(|path| is_other_case(path));
+        let hint = near.map(|path| format!("; rename {} to that", walk::relative(source, path))).unwrap_or_default();
+        let reason = format!("it holds no {FILE}{hint}");
         return Err(ImportError::Unreadable { path: printable(source), reason, expected: READS });
     }
     let folders: Vec<_> = skills.iter().filter_map(|path| path.parent()).collect();
     for path in &found {
         let place = walk::relative(source, path);
         if is_skill(path) {
-            let text = files::text(path, READS)?;
+            let text = match files::text(path, READS) {
+                Ok(text) => text,
+                Err(error) if source.is_dir() => {
+                    files::passed_over(&place, &error, findings);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             match skill(&text, &place, findings) {
                 Ok(skill) => foreign.skills.push(skill),
                 Err(reason) => findings.add(Trouble::UnreadableEntry, &format!("{place}: {reason}")),
             }
+        } else if is_other_case(path) {
+            findings.add(Trouble::FileLeftOut, &format!("{place} (rename it to {FILE})"));
         } else if folders.iter().any(|folder| path.starts_with(folder)) {
             findings.add(Trouble::FileLeftOut, &place);
         }
     }
     Ok(foreign)
+}
+
+/// On a system that tells cases apart it is no skill, and on another it is one.
+fn is_other_case(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name != FILE && name.eq_ignore_ascii_case(FILE))
 }
 
 fn skill(text: &str, place: &str, findings: &mut Findings) -> Result<ForeignSkill, String> {
@@ -150,6 +166,29 @@ pub(super) mod tests {
         assert_eq!(dataset.catalogue.skills[1].body, "# Pots\n\n---\nTurn the wheel.");
         let (one, _) = import("skills", &FILES, "skills/weaver/SKILL.md");
         assert_eq!(one.skills, 1);
+    }
+
+    #[test]
+    fn one_bad_file_costs_no_other_and_another_case_is_named() {
+        let dir = crate::testing::folder(&[
+            ("s/a/SKILL.md", &b"---\nname: a\ndescription: b\n---\n"[..]),
+            ("s/b/SKILL.md", b"\xff"),
+            ("s/c/skill.md", b"---\nname: c\ndescription: d\n---\n"),
+            ("t/skill.md", b""),
+        ]);
+        let run = |source: &str, strict: bool| {
+            let options = super::super::ImportOptions { strict, ..Default::default() };
+            super::super::find("skills").unwrap().import(&dir.path().join(source), &dir.path().join("out"), &options)
+        };
+        assert!(run("s", true).is_err());
+        assert!(run("s/b/SKILL.md", false).unwrap_err().to_string().contains("UTF-8"), "the one file that was named");
+        let error = run("t", false).unwrap_err().to_string();
+        assert!(error.contains("it holds no SKILL.md; rename skill.md to that"), "{error}");
+        assert_snapshot!(run("s", false).unwrap(), @r#"
+        servers 0, tools 0, queries 0 (no-tool 0), labels 0, skills 1
+          1 × file that has no place in the format or is missing; not imported: "c/skill.md (rename it to SKILL.md)"
+          1 × file that cannot be read; left out: "b/SKILL.md: it is not UTF-8 at 1:1"
+        "#);
     }
 
     #[test]

@@ -204,19 +204,29 @@ fn nothing_of_a_person_s_work_is_overwritten() {
         ("notes.md", "mine"),
         (".git/HEAD", "ref"),
         ("tools/notes.md", "mine"),
+        ("tools/mine.jsonl/notes.md", "mine"),
     ] {
         put(&target, name, content);
         let error = importer.import(&source, &target, &overwrite).unwrap_err();
         assert!(matches!(error, ImportError::TargetEdited { .. }), "{name}: {error}");
         let shown = name.split('/').find(|part| *part == ".git").unwrap_or(name);
+        let shown = shown.strip_suffix("/notes.md").filter(|folder| folder.contains("jsonl")).unwrap_or(shown);
         assert!(error.to_string().contains(&format!("holds \"{shown}\", which")), "{error}");
         assert_eq!(fs::read_to_string(target.join(name)).unwrap(), content);
         fs::remove_file(target.join(name)).unwrap();
         let _ = fs::remove_dir(target.join(".git"));
+        let _ = fs::remove_dir(target.join("tools/mine.jsonl"));
     }
+    fs::rename(target.join("servers.jsonl"), dir.path().join("aside")).unwrap();
+    put(&target, "servers.jsonl/notes.md", "mine");
+    let error = importer.import(&source, &target, &overwrite).unwrap_err();
+    assert!(error.to_string().contains("holds \"servers.jsonl\", which"), "{error}");
+    fs::remove_dir_all(target.join("servers.jsonl")).unwrap();
+    fs::rename(dir.path().join("aside"), target.join("servers.jsonl")).unwrap();
     for (edited, named) in [
         (manifest.clone() + "sizes = [1]\n", "`sizes` in \"dataset.toml\""),
         (manifest.replace("licence = \"", "licence = \"MIT AND "), "`licence` in \"dataset.toml\""),
+        (manifest.clone() + "# not to be published\n", "comments in \"dataset.toml\""),
         ("broken".to_owned(), "\"dataset.toml\""),
     ] {
         put(&target, "dataset.toml", edited);
@@ -229,6 +239,24 @@ fn nothing_of_a_person_s_work_is_overwritten() {
     put(&target, "tools/gone.jsonl", "");
     importer.import(&source, &target, &overwrite).unwrap();
     assert!(load(&target).is_ok() && !target.join("tools/gone.jsonl").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn behind_a_link_the_dataset_itself_is_replaced() {
+    let other = OPENAI.replace("now", "then");
+    let dir = folder(&[("tools.json", OPENAI), ("other.json", &other)]);
+    let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+    let importer = find("openai-tools").unwrap();
+    importer.import(&dir.path().join("tools.json"), &target, &ImportOptions::default()).unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    let overwrite = ImportOptions { overwrite: true, ..ImportOptions::default() };
+    importer.import(&dir.path().join("other.json"), &link, &overwrite).unwrap();
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert_eq!(load(&target).unwrap().catalogue.tools[1].id.to_string(), "other/then");
+    std::os::unix::fs::symlink(dir.path().join("nowhere"), dir.path().join("dangling")).unwrap();
+    let error = importer.import(&dir.path().join("tools.json"), &dir.path().join("dangling"), &overwrite).unwrap_err();
+    assert!(matches!(error, ImportError::TargetForeign { .. }), "{error}");
 }
 
 #[test]
@@ -413,6 +441,44 @@ fn endless_entries_are_listed() {
     servers 1, tools 1, queries 0 (no-tool 0), labels 0
       1 × entry that cannot be read; left out: "mcp_tools_with_embedding.json:1:2: it has 50000065 bytes, more than 33554432"
     "#);
+}
+
+#[test]
+fn servers_of_one_name_are_listed_and_names_in_other_letters_keep_apart() {
+    let servers = r#"[{"server_name": "天气", "tools": [{"name": "get"}]}, {"server_name": "新闻", "tools": [{"name": "get"}]},
+        {"server_name": "天气 api", "tools": [{"name": "get"}]}, {"server_name": "新闻 api", "tools": [{"name": "get"}]},
+        {"server_name": "天气", "tools": [{"name": "set"}]}]"#;
+    let (report, dataset) = import("mcp-zero", &[("mcp_tools_with_embedding.json", servers)], "");
+    assert_eq!((report.servers, report.tools), (4, 5), "{report}");
+    assert_eq!(report.findings.get(Trouble::RepeatedServer).unwrap().examples, ["\"天气\""]);
+    assert!(report.findings.get(Trouble::MergedServers).is_none());
+    let names: Vec<_> = dataset.catalogue.servers.iter().map(|server| server.name.as_str()).collect();
+    assert!(
+        names.contains(&"api") && names.iter().filter(|name| name.starts_with("server-")).count() == 2,
+        "{names:?}"
+    );
+}
+
+#[test]
+fn titles_are_bounded_like_descriptions() {
+    let text = format!(r#"[{{"name": "a", "title": "{}"}}, {{"name": "b"}}]"#, "x".repeat(2 << 20));
+    let (report, _) = import("mcp-tools-list", &[("t.json", &text)], "t.json");
+    assert_eq!((report.tools, report.findings.get(Trouble::EnormousTool).unwrap().count), (1, 1));
+}
+
+#[test]
+fn numbers_and_keys_of_schemas_are_looked_at() {
+    let text = r#"[{"name": "a", "inputSchema": {"type": "object", "type": "object", "maxProperties": 98765432109876543210}}]"#;
+    for importer in ["mcp-tools-list", "openai-tools"] {
+        let wrapped = text
+            .replace("\"name\"", "\"function\": {\"name\"")
+            .replace("inputSchema", "parameters")
+            .replace("}}]", "}}}]");
+        let text = if importer == "openai-tools" { wrapped.as_str() } else { text };
+        let (report, _) = import(importer, &[("t.json", text)], "t.json");
+        assert_eq!(report.findings.get(Trouble::InexactNumber).unwrap().count, 1, "{importer}: {report}");
+        assert_eq!(report.findings.get(Trouble::RepeatedKey).unwrap().count, 1, "{importer}: {report}");
+    }
 }
 
 #[test]

@@ -138,7 +138,8 @@ impl Reading {
     fn finish(self, findings: &mut Findings) -> Foreign {
         let grades = Grades::of(self.queries.iter().flat_map(|(_, labels)| labels).map(|label| label.relevance));
         let queries = self.queries.into_iter().filter_map(|(query, labels)| {
-            if labels.is_empty() {
+            // That what was judged does not fit says nothing of the others.
+            if !labels.iter().any(|label| label.relevance > 0) {
                 findings.add(Trouble::NoGold, &query.id);
                 return None;
             }

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::report::Findings;
 use super::{ImportError, files};
 use crate::problem::{clean, printable};
 
@@ -21,10 +22,10 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 }
 
 /// A file that holds one JSON or YAML document, told apart by how it begins.
-pub(super) fn document(path: &Path, expected: &'static str) -> Result<Value, ImportError> {
+pub(super) fn document(path: &Path, expected: &'static str, findings: &mut Findings) -> Result<Value, ImportError> {
     let text = files::text(path, expected)?;
     let read = if text.trim_start().starts_with(['{', '[']) {
-        serde_json::from_str(&text).map_err(|error| error.to_string())
+        files::value(path, &text, findings).map_err(|error| error.to_string())
     } else {
         parse(&text)
     };

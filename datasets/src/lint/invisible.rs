@@ -22,7 +22,7 @@ const KEYCAP: char = '\u{20e3}';
 const ZERO_WIDTH_JOINER: char = '\u{200d}';
 
 /// The characters of a text that hide.
-pub(super) fn invisible(text: &str) -> BTreeSet<char> {
+pub(crate) fn invisible(text: &str) -> BTreeSet<char> {
     let plain = |byte: u8| (b' '..=b'~').contains(&byte) || byte == b'\n';
     if text.bytes().all(plain) {
         return BTreeSet::new();

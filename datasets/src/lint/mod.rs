@@ -26,6 +26,7 @@ use harness::dataset::Dataset;
 use serde::{Serialize, Serializer};
 
 pub use baseline::{Accepted, BASELINE};
+pub(crate) use invisible::invisible;
 pub use places::Place;
 pub use rules::{Level, RULES, Rule};
 pub use sarif::sarif;

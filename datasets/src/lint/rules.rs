@@ -116,6 +116,9 @@ rules! {
     DEEP "TG305" "deep" Note:
         "arguments are nested more than 5 levels deep; models fill such arguments badly",
         "flatten the arguments or split the tool";
+    EXPANDS "TG306" "expands" Warning:
+        "references multiply the schema to more than 100,000 checks, so arguments are checked without some of them",
+        "refer to each definition once per place, or write out fewer alternatives";
 
     ORPHANS "TG402" "orphans" Note:
         "some tools of the server are in no skill, so a strategy that works by skills cannot reach them",

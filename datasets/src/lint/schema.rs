@@ -6,9 +6,11 @@
 
 mod references;
 
+use harness::arguments::{MOST_CHECKS, checked_in_part};
+use harness::text::grouped;
 use serde_json::Value;
 
-use super::rules::{ARRAY_WITHOUT_ITEMS, DEEP, REF_UNRESOLVED, ROOT_COMBINATOR, Rule, SCHEMA_INVALID};
+use super::rules::{ARRAY_WITHOUT_ITEMS, DEEP, EXPANDS, REF_UNRESOLVED, ROOT_COMBINATOR, Rule, SCHEMA_INVALID};
 use super::{Linter, some};
 use crate::problem::{clean_up_to, quote};
 use references::unresolved;
@@ -52,25 +54,33 @@ fn faults(schema: &Value) -> Vec<(&'static Rule, String)> {
         let shown = bare.iter().map(|node| nodes.place(node));
         faults.push((&ARRAY_WITHOUT_ITEMS, format!("no `items` at {}", some(shown))));
     }
-    if let Some(complaint) = invalid(schema, unresolved.is_empty()) {
+    let expands = checked_in_part(schema);
+    // What multiplies may do so for the compiler, too.
+    if let Some(complaint) = invalid(schema, unresolved.is_empty() && !expands) {
         faults.push((&SCHEMA_INVALID, complaint));
     }
     let deepest = nodes.0.iter().max_by_key(|node| node.level);
     if let Some(node) = deepest.filter(|node| node.level > LEVELS) {
         faults.push((&DEEP, format!("{} levels at {}", node.level, nodes.place(node))));
     }
+    if expands {
+        faults.push((
+            &EXPANDS,
+            format!("checking a part of the arguments takes more than {} checks", grouped(MOST_CHECKS)),
+        ));
+    }
     faults
 }
 
 /// Why the schema cannot be used, if it cannot: against its meta-schema, then as a whole (patterns, for one, are only looked
 /// at there; a reference that leads nowhere would be, too, and has a rule of its own).
-fn invalid(schema: &Value, resolved: bool) -> Option<String> {
+fn invalid(schema: &Value, compile: bool) -> Option<String> {
     if let Err(error) = jsonschema::meta::validate(schema) {
         let place = error.instance_path().to_string();
         let place = if place.is_empty() { "the root".to_owned() } else { quote(&place) };
         return Some(format!("at {place}: {}", clean_up_to(COMPLAINT, &error.to_string())));
     }
-    if !resolved {
+    if !compile {
         return None;
     }
     jsonschema::validator_for(schema).err().map(|error| clean_up_to(COMPLAINT, &error.to_string()))
@@ -231,7 +241,7 @@ mod tests {
         };
         let to = |index: usize| json!({"$ref": format!("#/$defs/d{index}")});
         let twice = |index| if index == 59 { json!(true) } else { json!({"anyOf": [to(index + 1), to(index + 1)]}) };
-        assert_eq!(definitions(60, &twice), "");
+        assert_eq!(definitions(60, &twice), "TG306", "not walked so often, and not checked so often either");
         assert_eq!(
             definitions(60, &|index| json!({"properties": {"l": to((index + 1) % 60), "r": to((index + 7) % 60)}})),
             ""

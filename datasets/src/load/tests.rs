@@ -333,3 +333,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn ids_hold_nothing_that_does_not_show() {
+    for id in ["a\u{fe0f}", "a\u{3164}", "\u{115f}b", "a\u{ad}b", "a\u{200b}"] {
+        assert_eq!(id_fault(id), Some("holds characters that do not show"), "{id:?}");
+    }
+    assert_eq!(id_fault("❤\u{fe0f}"), None, "there it makes the emoji");
+}

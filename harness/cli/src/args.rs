@@ -51,7 +51,7 @@ pub enum Command {
     /// Strategies, metrics, datasets or runs
     List(ListArgs),
     /// Turn somebody else's data into a dataset folder
-    Import(ImportArgs),
+    Import(Box<ImportArgs>),
     /// Find faults in a dataset's tools, schemas, skills and labels
     Lint(LintArgs),
 }
@@ -334,7 +334,7 @@ pub struct GateArgs {
     #[arg(long)]
     pub write: bool,
     /// Fail on any query that moved, not only where a mean fell
-    #[arg(long)]
+    #[arg(long, conflicts_with = "write")]
     pub exact: bool,
     /// Dataset folder, where it is not where the run found it
     #[arg(short, long, value_name = "DIR")]

@@ -1,11 +1,13 @@
 //! Ctrl-C and SIGTERM during a run.
 //!
-//! A task of its own listens. A run that asks no model never waits for anything, so whatever shared its task would be heard
-//! only at its end.
+//! A thread of its own listens. A run that asks no model never waits for anything, and whatever shared its task, or the workers of
+//! its runtime where all of them compute, would be heard only at its end.
 
 use std::process::exit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -27,11 +29,25 @@ impl Interrupts {
     /// second, or the first after [`Self::run_is_over`], ends the process within [`GRACE`]; one more does not wait for that.
     pub fn listen(resume: String) -> Arc<Self> {
         let interrupts = Arc::new(Self { drain: AtomicBool::new(false), at_once: Notify::new() });
-        // Where signals cannot be had they end the process by themselves.
-        if let Ok(signals) = Signals::new() {
-            tokio::spawn(interrupts.clone().watch(signals, resume));
+        let (listens, until) = channel();
+        let watched = interrupts.clone();
+        // Where signals cannot be had, nor a thread, they end the process by themselves.
+        let started = thread::Builder::new().name("signals".to_owned()).spawn(move || watched.run(&listens, resume));
+        if started.is_ok() {
+            // An error: the thread has ended already.
+            let _ = until.recv();
         }
         interrupts
+    }
+
+    /// Watches in a runtime that nothing else can keep busy; says when it does.
+    fn run(self: Arc<Self>, listens: &Sender<()>, resume: String) {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        runtime.block_on(async {
+            let Ok(signals) = Signals::new() else { return };
+            let _ = listens.send(());
+            self.watch(signals, resume).await;
+        });
     }
 
     /// Whether no further episode is to be started.

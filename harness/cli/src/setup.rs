@@ -1,17 +1,18 @@
 //! From an experiment to a plan, and from a manifest back to what a run works with. New and resumed runs go through the same
 //! second half, so that they cannot differ.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::sample::{drawn, stratified};
-use harness::catalogue::{Actor, Subset};
+use harness::arguments::checked_in_part;
+use harness::catalogue::{Actor, Subset, Tool};
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, Query};
 use harness::endpoint::{Behaviour, OpenAi, OpenAiConfig, Profile, Scripted, Secret, Transport, check_base_url};
 use harness::episode_loop::{LoopSettings, Mode, Wording};
-use harness::ids::{Digest, QueryId};
+use harness::ids::{Digest, QueryId, ToolId};
 use harness::registry::Registry;
 use harness::run::manifest::{
     Axis, DatasetInfo, DistractorKind, EndpointInfo, Manifest, OrderInfo, OrderKind, PlannedCaps, QuerySelection,
@@ -57,10 +58,7 @@ pub fn load_dataset(dir: &Path) -> anyhow::Result<Dataset> {
 
 /// Plans a run from the experiment file and the flags.
 pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyhow::Result<Planned> {
-    let experiment = match &args.config {
-        Some(path) => Experiment::load(path)?,
-        None => Experiment::default(),
-    };
+    let experiment = args.config.as_deref().map(Experiment::load).transpose()?.unwrap_or_default();
     let dataset_dir = args.dataset.clone().or(experiment.dataset.clone()).ok_or_else(|| {
         expected(Exit::Usage, "no dataset: name a folder with -d, or `dataset = \"…\"` in the experiment file")
     })?;
@@ -81,7 +79,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let sample = sample.or(args.sample).or(experiment.sample);
     let (queries, sampled) = match sample {
         Some(n) if n < candidates.len() => {
-            let kept: std::collections::BTreeSet<QueryId> = stratified(&candidates, n, seed).into_iter().collect();
+            let kept: BTreeSet<QueryId> = stratified(&candidates, n, seed).into_iter().collect();
             (candidates.iter().filter(|query| kept.contains(&query.id)).cloned().collect(), true)
         }
         _ => (candidates.clone(), false),
@@ -113,6 +111,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         return Err(expected(Exit::Usage, "nothing is planned: no strategy, query or size is left"));
     }
     let skills = subsets.skills().or_exit(Exit::Usage)?;
+    let shown = shown_tools(&dataset, &subsets, &sizes, &queries)?;
     let asked = grid.sizes.iter().map(|(size, _, queries)| (*size, queries.len())).collect();
     let limits = Limits { profile: &profile, max_output_tokens: settings.max_output_tokens };
     let outlooks = outlooks(&subsets, &dataset, &grid, limits);
@@ -139,7 +138,8 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         views,
         actor_views: narrow,
         candidates: own_candidates(queries.iter().map(Arc::as_ref)),
-        rewrites: rewrites_of(&profile, &dataset, &subsets, &sizes, &queries).filter(|_| drives_model),
+        rewrites: SchemaRewrites::new(&profile, shown.iter().copied()).filter(|_| drives_model),
+        checked_in_part: in_part(&shown, drives_model),
         jobs: jobs.len(),
         capped,
         probe: None,
@@ -374,7 +374,7 @@ fn select_queries(dataset: &Dataset, split: &str, scaling_only: bool) -> anyhow:
     }
     let queries: Vec<_> = dataset.queries.iter().filter(of_split).cloned().collect();
     if queries.is_empty() {
-        let known: std::collections::BTreeSet<_> = dataset.queries.iter().map(|query| query.split.as_str()).collect();
+        let known: BTreeSet<_> = dataset.queries.iter().map(|query| query.split.as_str()).collect();
         let known: Vec<_> = known.into_iter().collect();
         let message = format!("no query of split {split:?}; the dataset has: {}", known.join(", "));
         return Err(expected(Exit::Usage, message));
@@ -401,18 +401,24 @@ pub fn profile_of(endpoint: Option<&EndpointInfo>) -> Profile {
     endpoint.map_or_else(|| Profile::hosted("none", "none"), |endpoint| endpoint.profile.clone())
 }
 
-/// What the endpoint is sent rewritten: of the largest catalogue, and of what queries bring along as their own candidates.
-fn rewrites_of(
-    profile: &Profile,
-    dataset: &Dataset,
+/// Tools that the run may show: of the largest catalogue, and what queries bring along as their own candidates.
+fn shown_tools<'d>(
+    dataset: &'d Dataset,
     subsets: &Subsets<'_>,
     sizes: &[u32],
     queries: &[Arc<Query>],
-) -> Option<SchemaRewrites> {
-    let largest = subsets.of(*sizes.last()?).ok()?;
+) -> anyhow::Result<Vec<&'d Tool>> {
+    let largest = sizes.last().map(|size| subsets.of(*size)).transpose().or_exit(Exit::Usage)?;
     let own = queries.iter().filter_map(|query| query.candidates.as_ref()).flatten();
-    let tools = largest.tools.iter().chain(own).filter_map(|id| dataset.catalogue.get(id));
-    SchemaRewrites::new(profile, tools.map(Arc::as_ref))
+    let ids = largest.iter().flat_map(|subset| &subset.tools).chain(own);
+    Ok(ids.filter_map(|id| dataset.catalogue.get(id)).map(Arc::as_ref).collect())
+}
+
+/// Tools whose arguments are checked in part, each once; of a run in which somebody calls tools.
+fn in_part(tools: &[&Tool], drives_model: bool) -> Vec<ToolId> {
+    let of = |tool: &&&Tool| drives_model && checked_in_part(&tool.input_schema);
+    let ids: BTreeSet<&ToolId> = tools.iter().filter(of).map(|tool| &tool.id).collect();
+    ids.into_iter().cloned().collect()
 }
 
 fn loop_settings(args: &RunArgs, experiment: &Experiment, endpoint: Option<&EndpointInfo>) -> LoopSettings {

@@ -26,6 +26,7 @@ pub use http::http_client;
 pub use openai::{OpenAi, OpenAiConfig, OpenAiError, check_base_url};
 pub use profile::{NameRule, OutputLimit, Profile, ProfileError, Protocol, Tested};
 pub use retry::{Answered, Attempt, GaveUp, RetryPolicy, Turnstile, Why, with_retries, with_turns};
+pub(crate) use schema::decoded;
 pub use schema::{DropPatterns, Preset, Rewrite, RootCombinators, Rule, SchemaRules, rewrite};
 pub use scripted::{Behaviour, Scripted, UnknownBehaviour};
 pub use secret::Secret;

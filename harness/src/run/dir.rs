@@ -140,7 +140,16 @@ impl StoredRun {
         let value: Value = serde_json::from_str(&text).map_err(damaged)?;
         check_version(&manifest_path, &value["version"], RUN_VERSION)?;
         let manifest: Manifest = serde_json::from_str(&text).map_err(damaged)?;
+        let known = |label: &String| manifest.strategies.iter().any(|info| info.label == *label);
+        if let Some(label) = manifest.reference.as_ref().filter(|label| !known(label)) {
+            let message = format!("`reference` names no strategy of the run: {label:?}");
+            return Err(RunDirError::Damaged { path: manifest_path, line: 1, message });
+        }
         let plan: Vec<Job> = read_lines(&path.join("plan.jsonl"), None)?;
+        if let Some(at) = plan.iter().position(|job| !known(&job.strategy)) {
+            let message = format!("the manifest has no strategy {:?}", plan[at].strategy);
+            return Err(RunDirError::Damaged { path: path.join("plan.jsonl"), line: at + 1, message });
+        }
         if plan.len() != manifest.jobs {
             let message = format!("{} jobs are planned, the manifest says {}", plan.len(), manifest.jobs);
             return Err(RunDirError::Damaged { path: path.join("plan.jsonl"), line: plan.len(), message });

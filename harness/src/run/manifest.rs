@@ -54,6 +54,9 @@ pub struct Manifest {
     /// Schemas that the endpoint is sent rewritten; `None` where none are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rewrites: Option<SchemaRewrites>,
+    /// Tools whose schema expands to more checks than are made, so that arguments are checked without some of its references.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checked_in_part: Vec<ToolId>,
     pub jobs: usize,
     /// What the run was planned to stop at. Its jobs then stand query by query in random order, so that whatever is done when it
     /// stops is a random subset of the queries.

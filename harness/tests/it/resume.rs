@@ -135,6 +135,7 @@ fn manifest(dataset: &Dataset, strategies: Vec<StrategyInfo>, jobs: usize) -> Ma
         actor_views: Vec::new(),
         candidates: None,
         rewrites: None,
+        checked_in_part: Vec::new(),
         jobs,
         capped: None,
         probe: None,

@@ -173,6 +173,7 @@ fn manifest() -> Manifest {
         actor_views: Vec::new(),
         candidates: None,
         rewrites: None,
+        checked_in_part: Vec::new(),
         jobs: SIZES.len() * 4 * QUERIES as usize,
         capped: None,
         probe: None,

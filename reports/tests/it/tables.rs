@@ -43,6 +43,14 @@ fn rewritten_schemas_are_counted_and_listed() {
 }
 
 #[test]
+fn tools_whose_arguments_are_checked_in_part_are_named() {
+    let mut run = run();
+    run.manifest.checked_in_part = vec!["desk/a".parse().unwrap()];
+    let words = "arguments of desk/a are checked in part: its schema expands to more than 100,000 checks";
+    assert_eq!(summarise(&run.input()).warnings.iter().filter(|warning| *warning == words).count(), 1);
+}
+
+#[test]
 fn a_narrow_terminal_leaves_columns_out_but_no_warning() {
     let text = terminal(&summarise(&run().input()), Style { width: 96, color: false });
     assert!(text.lines().all(|line| line.chars().count() <= 96), "{text}");

@@ -84,6 +84,30 @@ fn choices_inside_a_value_are_multiplied_out() {
 }
 
 #[test]
+fn answers_that_say_nothing_and_answers_to_nothing_are_listed() {
+    let question = |id: &str| {
+        format!(
+            r#"{{"id": "{id}", "question": [[{{"role": "user", "content": "do {id}"}}]], "function": [{{"name": "paint"}}]}}"#
+        )
+    };
+    let questions = ["p_0", "p_1", "p_2"].map(question).join("\n");
+    let answers = r#"{"id": "p_0", "ground_truth": []}
+{"id": "p_1", "ground_truth": [{}]}
+{"id": "p_2", "ground_truth": [{"paint": {}}]}
+{"id": "p_2", "ground_truth": [{"other": {}}]}
+{"id": "p_9", "ground_truth": [{"paint": {}}]}"#;
+    let files = [("BFCL_v4_parallel.json", questions.as_str()), ("possible_answer/BFCL_v4_parallel.json", answers)];
+    let (report, dataset) = import("bfcl", &files, "");
+    let listed = |trouble| report.findings.get(trouble).map(|found| found.examples.join(" ")).unwrap_or_default();
+    assert_eq!(listed(Trouble::NoGold), r#""p_0" "p_1""#);
+    assert_eq!(
+        (listed(Trouble::RepeatedLabel), listed(Trouble::OrphanLabel)),
+        ("\"p_2\"".to_owned(), "\"p_9\"".to_owned())
+    );
+    assert_eq!((report.no_tool_queries, dataset.queries.len()), (0, 1));
+}
+
+#[test]
 fn a_folder_without_categories_is_refused() {
     let dir = crate::testing::folder(&[("notes", "")]);
     let error = crate::import::find("bfcl").unwrap();

@@ -21,7 +21,7 @@ use super::mcp_tool::{LeftOut, tool};
 use super::report::{Findings, ImportReport, Trouble};
 use super::{Destination, ImportError, ImportOptions, Origin};
 use crate::problem::{clean_up_to, quote};
-use crate::wire;
+use crate::{unique, wire};
 pub use config::{Reach, Server, read};
 pub use secrets::Secrets;
 
@@ -101,6 +101,11 @@ fn leak(secrets: &Secrets, listing: &Listing) -> Option<String> {
         "the value of `{of}` occurs in {place} at `{at}`, and no key is stored; give it another value for the import, or, if it is \
          no secret, add `--not-secret {name}`"
     ))
+}
+
+/// JSON in which no object repeats a key, at any depth.
+pub fn unambiguous(bytes: &[u8]) -> serde_json::Result<Value> {
+    unique::from_slice(bytes)
 }
 
 /// A dataset of live servers, not yet written.

@@ -111,13 +111,14 @@ impl Secrets {
     }
 
     /// Takes back that what the configuration calls this is a secret: `NAME` of `env`, `headers` or the environment. It is none
-    /// wherever else it occurs, too.
-    pub fn forget(&mut self, name: &str) {
+    /// wherever else it occurs, too. Whether anything has that name.
+    pub fn forget(&mut self, name: &str) -> bool {
         let is_named =
             |hidden: &Hidden| hidden.of == name || hidden.of.split_once('.').is_some_and(|(_, of)| of == name);
         let known: Vec<_> =
             self.0.iter().filter(|hidden| is_named(hidden)).map(|hidden| hidden.forms.clone()).collect();
         self.0.retain(|hidden| !known.contains(&hidden.forms));
+        !known.is_empty()
     }
 
     /// A text that may be shown, however it is escaped and wherever it is cut.
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(find(json!("post%67res")), found("env.DB_PASSWORD", ""));
         assert_eq!(find(json!({"a": "fast post gres customers"})), None);
         secrets.add_environment("PASSWORD_OF_DB", "postgres");
-        secrets.forget("DB_PASSWORD");
+        assert!(secrets.forget("DB_PASSWORD") && !secrets.forget("DB_PASSWORD"));
         assert_eq!(secrets.find(&json!("postgres")), None);
         assert!(secrets.find(&json!(12_345_678)).is_some());
     }

@@ -29,13 +29,6 @@ pub(super) fn tool<'a>(
     operation: &'a Map<String, Value>,
     schemas: &mut Schemas<'a>,
 ) -> ForeignTool {
-    let mut arguments = Arguments::default();
-    for parameter in parameters(item, operation, schemas) {
-        arguments.parameter(parameter, schemas);
-    }
-    if let Some(body) = operation.get("requestBody") {
-        arguments.body(schemas.follow(body), schemas);
-    }
     let text = |map: &Map<String, Value>, key: &str| {
         map.get(key).and_then(Value::as_str).map(str::trim).unwrap_or_default().to_owned()
     };
@@ -47,11 +40,22 @@ pub(super) fn tool<'a>(
         // The path may have words that its operations lack.
         parts.extend([text(item, "summary"), text(item, "description")].into_iter().filter(|part| !part.is_empty()));
     }
+    let mut description = parts.join("\n\n");
+    if !schemas.charge_text(&description) {
+        description.clear();
+    }
+    let mut arguments = Arguments::default();
+    for parameter in parameters(item, operation, schemas) {
+        arguments.parameter(parameter, schemas);
+    }
+    if let Some(body) = operation.get("requestBody") {
+        arguments.body(schemas.follow(body), schemas);
+    }
     let tags =
         if operation.get("deprecated") == Some(&Value::Bool(true)) { vec!["deprecated".to_owned()] } else { vec![] };
     ForeignTool {
         name,
-        description: parts.join("\n\n"),
+        description,
         schema: arguments.schema(),
         annotations: Some(annotations(method)),
         tags,
@@ -127,15 +131,19 @@ impl Arguments {
         if place == "header" && OWN_HEADERS.contains(&name.to_lowercase().as_str()) {
             return;
         }
+        let about = parameter.get("description").and_then(Value::as_str).map_or("", str::trim);
+        if !schemas.charge_text(about) {
+            return;
+        }
         let inner = parameter.get("schema").or_else(|| {
             let content = parameter.get("content")?.as_object()?;
             content.values().next()?.get("schema")
         });
         let mut schema = inner.map_or_else(|| json!({}), |inner| schemas.schema(inner));
-        if let (Value::Object(schema), Some(Value::String(text))) = (&mut schema, parameter.get("description"))
-            && !text.trim().is_empty()
+        if let Value::Object(schema) = &mut schema
+            && !about.is_empty()
         {
-            schema.insert("description".to_owned(), text.trim().into());
+            schema.insert("description".to_owned(), about.into());
         }
         let flag = |key: &str| parameter.get(key).is_some_and(|flag| *flag == Value::Bool(true) || flag == "true");
         if parameter.get("required").is_some_and(Value::is_string) {

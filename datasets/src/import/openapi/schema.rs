@@ -1,7 +1,7 @@
 //! Schemas of an `OpenAPI` document as JSON Schema that stands alone.
 //!
 //! Documents come from strangers: a walk follows keywords by their kind, so that an argument called `properties` is no
-//! keyword, and every operation has a budget that references which multiply cannot exceed.
+//! keyword, and every operation, and all of a document together, have a budget that references which multiply cannot exceed.
 
 use serde_json::{Map, Number, Value, json};
 
@@ -11,6 +11,8 @@ use super::super::report::{Findings, Trouble};
 const DEPTH: usize = 40;
 /// Nodes of one operation's arguments. A tool of this size fits no prompt.
 const NODES: usize = 20_000;
+/// Nodes of all operations of a document. The largest ones published, with some thousand operations, stay below.
+const DOCUMENT_NODES: usize = 2_000_000;
 /// Characters of text that count as one node.
 const TEXT: usize = 200;
 /// References that may lead to references.
@@ -49,19 +51,28 @@ pub(super) struct Schemas<'a> {
     /// References being replaced.
     active: Vec<String>,
     left: usize,
+    /// What the operation at work was given.
+    given: usize,
+    /// What the document has left, without that.
+    rest: usize,
     /// Whether the operation is reported as cut already.
     cut: bool,
 }
 
 impl<'a> Schemas<'a> {
     pub(super) fn new(root: &'a Value, old: bool, findings: &'a mut Findings) -> Self {
-        Self { root, old, findings, place: String::new(), active: Vec::new(), left: NODES, cut: false }
+        let (place, active) = (String::new(), Vec::new());
+        Self { root, old, findings, place, active, left: 0, given: 0, rest: DOCUMENT_NODES, cut: false }
     }
 
-    /// Starts an operation with a budget of its own.
+    /// Starts an operation with a budget of its own, as far as that of the document goes.
     pub(super) fn begin(&mut self, place: &str) {
         place.clone_into(&mut self.place);
-        self.left = NODES;
+        // What the one before has left is the document's again.
+        self.rest += self.left;
+        self.given = NODES.min(self.rest);
+        self.rest -= self.given;
+        self.left = self.given;
         self.cut = false;
     }
 
@@ -78,6 +89,24 @@ impl<'a> Schemas<'a> {
         if !std::mem::replace(&mut self.cut, true) {
             self.note(Trouble::CutSchema, why);
         }
+    }
+
+    fn too_large(&self) -> &'static str {
+        if self.given < NODES { "too large for what is left of the document's budget" } else { "too large" }
+    }
+
+    /// Whether only answers hold a property; a reference is followed.
+    fn is_read_only(&self, schema: &Value) -> bool {
+        let mut schema = schema;
+        for _ in 0..HOPS {
+            if let Some(flag) = schema.get("readOnly") {
+                return is_true(flag);
+            }
+            let reference = schema.get("$ref").and_then(Value::as_str);
+            let Some(target) = reference.and_then(|reference| self.target(reference)) else { return false };
+            schema = target;
+        }
+        false
     }
 
     fn repaired(&mut self, what: &str) {
@@ -120,7 +149,7 @@ impl<'a> Schemas<'a> {
             }
         };
         if self.left == 0 || depth > DEPTH {
-            self.cut(if self.left == 0 { "too large" } else { "too deep" });
+            self.cut(if self.left == 0 { self.too_large() } else { "too deep" });
             return json!({});
         }
         self.left -= 1;
@@ -175,7 +204,10 @@ impl<'a> Schemas<'a> {
             (object.get("properties"), schema.get_mut("required"))
         {
             // Only answers hold these.
-            required.retain(|name| name.as_str().is_none_or(|name| !properties.get(name).is_some_and(is_read_only)));
+            required.retain(|name| {
+                name.as_str()
+                    .is_none_or(|name| !properties.get(name).is_some_and(|property| self.is_read_only(property)))
+            });
             if required.is_empty() {
                 schema.shift_remove("required");
             }
@@ -192,7 +224,7 @@ impl<'a> Schemas<'a> {
                 let Value::Object(entries) = value else { return self.refuse(key) };
                 let mut converted = Map::new();
                 for (name, entry) in entries {
-                    if key == "properties" && is_read_only(entry) {
+                    if key == "properties" && self.is_read_only(entry) {
                         continue;
                     }
                     converted.insert(name.clone(), self.convert(entry, depth + 1));
@@ -302,14 +334,22 @@ impl<'a> Schemas<'a> {
 
     /// Copies what is no schema, at the expense of the budget: references multiply it too.
     fn data(&mut self, value: &Value) -> Option<Value> {
-        let weight = weight(value);
+        self.charge(weight(value)).then(|| value.clone())
+    }
+
+    /// Whether a text may be copied, at the expense of the budget.
+    pub(super) fn charge_text(&mut self, text: &str) -> bool {
+        self.charge(1 + text.len() / TEXT)
+    }
+
+    fn charge(&mut self, weight: usize) -> bool {
         if weight > self.left {
             self.left = 0;
-            self.cut("too large");
-            return None;
+            self.cut(self.too_large());
+            return false;
         }
         self.left -= weight;
-        Some(value.clone())
+        true
     }
 }
 
@@ -327,10 +367,6 @@ fn weight(value: &Value) -> usize {
 
 fn is_true(value: &Value) -> bool {
     *value == Value::Bool(true) || value == "true"
-}
-
-fn is_read_only(schema: &Value) -> bool {
-    schema.get("readOnly").is_some_and(is_true)
 }
 
 fn number(value: &Value) -> Option<Value> {

@@ -219,6 +219,77 @@ fn references_that_multiply_or_nest_are_cut() {
     assert_eq!(findings.get(Trouble::CutReference).unwrap().count, 1);
 }
 
+/// Two hundred operations with the same arguments of about ten thousand nodes.
+#[test]
+fn all_operations_together_have_a_budget() {
+    let leaf: serde_json::Map<_, _> = (0..100).map(|at| (format!("p{at}"), json!({"type": "string"}))).collect();
+    let root: serde_json::Map<_, _> =
+        (0..99).map(|at| (format!("q{at}"), json!({"$ref": "#/components/schemas/Leaf"}))).collect();
+    let paths: serde_json::Map<_, _> = (0..300)
+        .map(|at| (format!("/p{at}"), json!({"post": {"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Root"}}}}}})))
+        .collect();
+    let root = json!({"openapi": "3.1.0", "paths": paths, "components": {"schemas": {"Leaf": {"properties": leaf}, "Root": {"properties": root}}}});
+    let dir = folder(&[("api", root.to_string())]);
+    let mut findings = Findings::default();
+    let document = document(&dir.path().join("api"), &mut findings).unwrap();
+    assert_eq!(document.operations.len(), 300);
+    let size: usize = document
+        .operations
+        .iter()
+        .map(|operation| operation.tool.schema.as_ref().map_or(0, |schema| schema.to_string().len()))
+        .sum();
+    assert!(size < 100_000_000, "{size}");
+    let cut = findings.get(Trouble::CutSchema).unwrap();
+    assert!(cut.count > 50 && cut.examples[0].contains("document's budget"), "{findings}");
+}
+
+#[test]
+fn enormous_operations_are_left_out_before_the_next_is_made() {
+    let long = "x".repeat(2 << 20);
+    let text =
+        json!({"openapi": "3.1.0", "paths": {"/a": {"get": {"description": long}}, "/b": {"get": {}}}}).to_string();
+    let dir = folder(&[("api", text)]);
+    let mut findings = Findings::default();
+    let document = document(&dir.path().join("api"), &mut findings).unwrap();
+    assert_eq!(document.operations.len(), 1);
+    assert_eq!(findings.get(Trouble::EnormousTool).unwrap().count, 1);
+}
+
+#[test]
+fn paths_and_methods_that_are_none_are_listed() {
+    let text = r#"{"openapi": "3.1.0", "paths": {"batches": {"get": {}}, "/a": {"GET": {}, "fetch": {}, "get": {}, "summary": "A", "x-y": 1}, "x-z": 2}}"#;
+    let (report, dataset) = import("openapi", &[("api", text)], "api");
+    assert_eq!(dataset.catalogue.tools.len(), 1);
+    let listed = &report.findings.get(Trouble::UnreadableEntry).unwrap().examples;
+    assert_eq!(
+        listed.join(" "),
+        r#""path batches: it does not begin with `/`" "GET /a: no method, which are in lower case" "fetch /a: no method, which are in lower case""#
+    );
+}
+
+#[test]
+fn what_only_answers_hold_is_left_out_behind_a_reference_too() {
+    let (schema, _) = expanded(&json!({
+        "Root": {"type": "object", "required": ["id", "name"], "properties": {
+            "id": {"$ref": "#/components/schemas/Id"}, "old": {"$ref": "#/components/schemas/Same"}, "name": {"type": "string"},
+            "mine": {"$ref": "#/components/schemas/Id", "readOnly": false}}},
+        "Same": {"$ref": "#/components/schemas/Id"},
+        "Id": {"type": "string", "readOnly": true},
+    }));
+    let names: Vec<_> = schema["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["name", "mine"]);
+}
+
+#[test]
+fn repeated_keys_and_inexact_numbers_are_listed() {
+    let text = r#"{"openapi": "3.1.0", "paths": {"/a": {"get": {"parameters": [{"name": "n", "in": "query",
+ "schema": {"type": "integer", "type": "number", "maximum": 123456789012345678901234567890}}]}}}}"#;
+    let (report, _) = import("openapi", &[("api", text)], "api");
+    let example = |trouble| report.findings.get(trouble).unwrap().examples.concat();
+    assert!(example(Trouble::RepeatedKey).contains("api: duplicate field `type` at line 2"), "{report}");
+    assert!(example(Trouble::InexactNumber).contains("api:2:61: 123456789012345678901234567890"), "{report}");
+}
+
 /// Documents whose parts are in the right places but of any kind.
 fn odd() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

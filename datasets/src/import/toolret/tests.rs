@@ -76,6 +76,29 @@ fn the_normalised_layout_keeps_its_documentation_too() {
     assert_eq!(dataset.queries[0].text, "play\nRetrieve.");
 }
 
+#[test]
+fn queries_without_a_word_on_what_fits_are_left_out() {
+    let files = [
+        ("tools.json", r#"[{"id": "t0", "documentation": {"name": "find"}}]"#),
+        (
+            "queries.jsonl",
+            r#"{"id": "q0", "query": "a", "labels": [{"id": "t0", "relevance": 0}]}
+{"id": "q1", "query": "b", "labels": [{"id": "t0", "relevance": 1}]}"#,
+        ),
+    ];
+    let (report, _) = import("toolret", &files, "");
+    assert_eq!((report.queries, report.no_tool_queries), (1, 0));
+    assert_eq!(report.findings.get(Trouble::NoGold).unwrap().examples, ["\"q0\""]);
+    let files = [
+        NORMALISED[0],
+        ("queries.jsonl", r#"{"id": "q0", "query": "a", "relevant": []}"#),
+        ("queries_no_tool.jsonl", r#"{"id": "q1", "query": "b", "relevant": []}"#),
+    ];
+    let (report, _) = import("toolret", &files, "");
+    assert_eq!((report.queries, report.no_tool_queries), (1, 1));
+    assert_eq!(report.findings.get(Trouble::NoGold).unwrap().examples, ["\"q0\""]);
+}
+
 /// The files of the JSON fixture as Parquet, labels and documentation as text.
 fn parquet_files() -> [(&'static str, Vec<u8>); 2] {
     let tools = [

@@ -84,6 +84,9 @@ fn group_name((strategy, size): (&str, u32)) -> String {
 }
 
 pub fn gate(args: &GateArgs) -> anyhow::Result<Exit> {
+    if args.write {
+        refuse_other(&args.baseline)?;
+    }
     let stored = StoredRun::read(&args.run).or_exit(Exit::Usage)?;
     let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), true)?;
     let subsets = subsets_of(&dataset, &stored.manifest)?;
@@ -227,11 +230,27 @@ fn write(path: &Path, baseline: &Baseline) -> anyhow::Result<()> {
     let lines: Vec<_> = baseline.rankings.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
     text.push_str(&lines.join(",\n"));
     text.push_str("\n]\n}\n");
-    // A full disk must leave the old baseline whole.
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, text)
-        .and_then(|()| std::fs::rename(&partial, path))
+    harness::file::replace(path, text.as_bytes())
         .map_err(|error| expected(Exit::Usage, format!("{}: {error}", path.display())))
+}
+
+/// Refuses to put a baseline in the place of something else.
+fn refuse_other(path: &Path) -> anyhow::Result<()> {
+    /// What every version of a baseline has.
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "only whether they are there counts")]
+    struct Recognised {
+        version: u32,
+        setting: serde_json::Map<String, serde_json::Value>,
+    }
+    let Ok(found) = std::fs::metadata(path) else { return Ok(()) };
+    let is_baseline = || std::fs::read(path).is_ok_and(|bytes| serde_json::from_slice::<Recognised>(&bytes).is_ok());
+    // An empty file is nothing that could be lost.
+    if found.is_file() && (found.len() == 0 || is_baseline()) {
+        return Ok(());
+    }
+    let message = format!("{}: exists and is no baseline, so it is not replaced; name another file", path.display());
+    Err(expected(Exit::Usage, message))
 }
 
 fn read(path: &Path) -> anyhow::Result<Baseline> {

@@ -47,7 +47,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<Exit> {
         };
         report.map_err(failed)?
     };
-    print_out(&format!("{}: {report}\n", args.out.display()))?;
+    print_out(&format!("{}: {report}\n", plain(&args.out.display().to_string())))?;
     Ok(Exit::Ok)
 }
 
@@ -75,12 +75,21 @@ fn failed(error: ImportError) -> anyhow::Error {
 /// Lists live servers; nothing if interrupted.
 fn live(args: &ImportArgs, options: &ImportOptions) -> anyhow::Result<Option<ImportReport>> {
     let snapshot = Snapshot::new(&args.out, options).map_err(failed)?;
+    if args.live.max_tools == Some(0) {
+        return Err(expected(Exit::Usage, "--max-tools is 0, expected at least 1"));
+    }
     let mut servers = servers(args)?;
     for server in &mut servers {
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         server.recognise(std::env::vars_os().filter_map(text));
-        for name in &args.live.not_secret {
-            server.secrets.forget(name);
+    }
+    for name in &args.live.not_secret {
+        // Not `any`: of every server it is to be taken back.
+        let known = servers.iter_mut().filter_map(|server| server.secrets.forget(name).then_some(())).count();
+        if known == 0 && std::env::var_os(name).is_none() {
+            let message =
+                format!("--not-secret {name:?}: neither `env` nor `headers` nor the environment has that name");
+            return Err(expected(Exit::Usage, message));
         }
     }
     let time = args.live.timeout.as_deref().map_or(Ok(TIME), |text| seconds("--timeout", text))?;

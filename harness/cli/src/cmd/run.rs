@@ -56,12 +56,18 @@ async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> 
         let StoredRun { manifest, plan, episodes, .. } = stored;
         return execute(registry, args, dir, Run { dataset, manifest, plan, episodes }).await;
     }
+    let budget = args.budget.as_deref().map(|text| seconds("--budget", text)).transpose()?;
+    for recording in args.replay.iter().chain(&args.reuse) {
+        if let Err(error) = recording.metadata() {
+            return Err(expected(Exit::Usage, format!("{}: {error}", recording.display())));
+        }
+    }
     let mut planned = plan(registry, args, None)?;
     let asks = planned.outlooks.iter().any(|row| row.estimate.requests > 0);
-    if args.dry_run && args.budget.is_some() {
+    if args.dry_run && budget.is_some() {
         say!("--budget: speed is not measured in a dry run; the plan below is not cut to it");
-    } else if let Some(budget) = args.budget.as_ref().filter(|_| asks) {
-        let (n, probe) = fit_budget(&planned, seconds("--budget", budget)?, args).await?;
+    } else if let Some(budget) = budget.filter(|_| asks) {
+        let (n, probe) = fit_budget(&planned, budget, args).await?;
         planned = plan(registry, args, Some(n))?;
         planned.manifest.probe = probe;
     }

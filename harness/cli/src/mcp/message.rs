@@ -4,6 +4,7 @@
 //! an unreadable answer would cost the whole time. The protocol allows nothing but messages, one a line; what can be read of a
 //! page is taken, what cannot is reported, and an answer that nobody can read ends the session at once.
 
+use datasets::import::mcp::unambiguous;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientResult, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage, ServerResult,
@@ -54,6 +55,13 @@ fn whole(mut fields: Map<String, Value>, bytes: &[u8]) -> Message {
     }
     let is_page = fields.get("result").and_then(|result| result.get("tools")).is_some_and(Value::is_array);
     if let Some(id) = id.filter(|_| is_page && is_ours) {
+        // Whoever reads a repeated key chooses what was meant, and that is not what was listed.
+        let pieces = || scan::fields(bytes).and_then(|(fields, _)| page(value_of(&fields, "result")?, id.clone()));
+        if unambiguous(bytes).is_err()
+            && let Some(message) = pieces()
+        {
+            return message;
+        }
         let page = fields.remove("result").unwrap_or_default();
         return Message::Answer { message: answer(page, id), unreadable: Vec::new() };
     }
@@ -89,7 +97,7 @@ fn page(result: &[u8], id: RequestId) -> Option<Message> {
     let next: Value = value_of(&fields, "nextCursor").map_or(Ok(Value::Null), serde_json::from_slice).ok()?;
     let (mut tools, mut unreadable) = (Vec::new(), Vec::new());
     for (index, entry) in entries.into_iter().enumerate() {
-        match serde_json::from_slice::<Value>(entry) {
+        match unambiguous(entry) {
             Ok(tool) => tools.push(tool),
             Err(error) => unreadable.push(format!("tool {index} of a page: {error}")),
         }
@@ -121,6 +129,16 @@ pub fn settle(message: &mut ServerJsonRpcMessage, asked: Option<&RequestId>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tool_that_repeats_a_key_is_left_out_alone() {
+        let text = r#"{"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "a"},
+            {"name": "b", "inputSchema": {"type": "object", "type": "array"}}], "nextCursor": "n"}}"#;
+        let (message, unreadable) = answered(text);
+        assert_eq!(message["result"], json!({"tools": [{"name": "a"}], "nextCursor": "n"}));
+        assert_eq!(unreadable.len(), 1);
+        assert!(unreadable[0].starts_with("tool 1 of a page: duplicate field `type`"), "{unreadable:?}");
+    }
 
     fn answered(text: &str) -> (Value, Vec<String>) {
         match read(text.as_bytes()) {

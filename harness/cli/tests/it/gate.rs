@@ -59,3 +59,28 @@ fn baselines_of_another_version_are_named_before_anything_in_them_is_read() {
     assert_eq!(code, 7, "{err}");
     assert!(err.contains("old.json: version 2 is not 3; write it anew with --write"), "{err}");
 }
+
+#[test]
+fn only_baselines_are_replaced_and_nothing_beside_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let atlas = atlas().display().to_string();
+    run_ok(dir.path(), &["run", "-d", &atlas, "-s", "bm25", "-n", "50", "--out", "a"]);
+    let write = |name: &str| run(dir.path(), &["gate", "a", "--baseline", name, "--write"]);
+    for (name, content) in [("notes.md", "mine"), ("list.json", "[]"), ("other.json", "{\"version\": 1}")] {
+        fs::write(dir.path().join(name), content).unwrap();
+        let (code, _, err) = write(name);
+        assert!(code == 2 && err.contains("exists and is no baseline"), "{code} {err}");
+        assert_eq!(fs::read_to_string(dir.path().join(name)).unwrap(), content);
+    }
+    let (code, _, err) = write("a");
+    assert!(code == 2 && err.contains("exists and is no baseline"), "{code} {err}");
+    fs::write(dir.path().join("base.partial"), "mine").unwrap();
+    fs::write(dir.path().join("base.json"), "").unwrap();
+    for _ in 0..2 {
+        let (code, _, err) = write("base.json");
+        assert_eq!(code, 0, "{err}");
+    }
+    assert_eq!(fs::read_to_string(dir.path().join("base.partial")).unwrap(), "mine");
+    let (code, _, err) = run(dir.path(), &["gate", "a", "--baseline", "base.json", "--write", "--exact"]);
+    assert!(code == 2 && err.contains("cannot be used with"), "{code} {err}");
+}

@@ -35,6 +35,27 @@ fn options_of_one_importer_are_used_there_and_refused_elsewhere() {
 }
 
 #[test]
+fn the_folder_that_one_stands_in_can_be_filled_and_filled_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let here = dir.path().join("here");
+    std::fs::create_dir(&here).unwrap();
+    std::fs::write(dir.path().join("tools.jsonl"), TOOLS).unwrap();
+    std::fs::create_dir(dir.path().join("source")).unwrap();
+    std::fs::rename(dir.path().join("tools.jsonl"), dir.path().join("source/tools.jsonl")).unwrap();
+    for flags in [&[][..], &["--overwrite"]] {
+        run_ok(&here, &[&["import", "toolret", "../source", "-o", "."][..], flags].concat());
+        let mut names: Vec<_> = std::fs::read_dir(&here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["dataset.toml", "qrels.jsonl", "queries.jsonl", "servers.jsonl", "tools"]);
+    }
+    std::fs::write(here.join("notes.md"), "mine").unwrap();
+    let (code, _, err) = run(&here, &["import", "toolret", "../source", "-o", ".", "--overwrite"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("holds \"notes.md\", which"), "{err}");
+    run_ok(&here, &["lint", "."]);
+}
+
+#[test]
 fn importers_are_listed_with_their_own_options() {
     let list = run_ok(&std::env::temp_dir(), &["list", "importers"]);
     let toolret = list.split("toolret ").nth(1).unwrap_or_else(|| panic!("{list}"));

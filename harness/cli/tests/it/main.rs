@@ -23,4 +23,5 @@ mod server;
 mod show;
 mod support;
 mod synth;
+mod usage;
 mod weights;

@@ -19,6 +19,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) use refs::decoded;
 pub use rules::{DropPatterns, Preset, RootCombinators, Rule, SchemaRules};
 
 /// Schemas below this depth are not read; real ones end at eleven or so.

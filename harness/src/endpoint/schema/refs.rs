@@ -66,7 +66,7 @@ pub(super) fn resolve<'d>(document: &'d Value, reference: &str) -> Option<&'d Va
 }
 
 /// Per cent signs of a URI fragment undone; what is no such sign stays.
-fn decoded(fragment: &str) -> String {
+pub(crate) fn decoded(fragment: &str) -> String {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {

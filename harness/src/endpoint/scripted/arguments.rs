@@ -1,9 +1,13 @@
 //! Values that satisfy a JSON Schema, as far as a simple look can tell.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Number, Value, json};
 
 /// References may be circular; nothing real is nested deeper.
 const MAX_DEPTH: usize = 12;
+/// Values of one answer. Lists in lists and references to references multiply; beyond this they hold null.
+const MOST_VALUES: usize = 20_000;
 
 /// Which properties of an object to fill in.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub(super) struct Instances<'a> {
     properties: Properties,
     /// Picks one of an `enum`, or none where that is allowed.
     pick: &'a dyn for<'o> Fn(&'o [Value]) -> Option<&'o Value>,
+    /// Values that may still be made.
+    left: Cell<usize>,
 }
 
 impl<'a> Instances<'a> {
@@ -26,7 +32,7 @@ impl<'a> Instances<'a> {
         properties: Properties,
         pick: &'a dyn for<'o> Fn(&'o [Value]) -> Option<&'o Value>,
     ) -> Self {
-        Self { root, properties, pick }
+        Self { root, properties, pick, left: Cell::new(MOST_VALUES) }
     }
 
     /// A value for the root. Follows `$ref` inside the document, `allOf`, and the first branch of `anyOf` and `oneOf`;
@@ -40,7 +46,7 @@ impl<'a> Instances<'a> {
     }
 
     fn value(&self, schema: &Value, depth: usize) -> Value {
-        if depth > MAX_DEPTH {
+        if depth > MAX_DEPTH || !self.may_make(1) {
             return Value::Null;
         }
         if let Some(target) =
@@ -79,6 +85,13 @@ impl<'a> Instances<'a> {
             "null" => Value::Null,
             _ => string(schema),
         }
+    }
+
+    /// Whether so many more values may be made; if so, they count as made.
+    fn may_make(&self, values: usize) -> bool {
+        let left = self.left.get().checked_sub(values);
+        self.left.set(left.unwrap_or(0));
+        left.is_some()
     }
 
     /// The first branch, unless it is a list of options none of which is picked and another branch allows null.
@@ -126,6 +139,8 @@ impl<'a> Instances<'a> {
         let least = usize::try_from(schema["minItems"].as_u64().unwrap_or(0)).unwrap_or(0).min(64);
         let wanted = if item.is_some() && self.properties == Properties::All { least.max(1) } else { least };
         let item = item.unwrap_or_else(|| self.value(&schema["items"], depth + 1));
+        // The first is made; the others are as large.
+        let wanted = if wanted > 1 && !self.may_make((wanted - 1).saturating_mul(size(&item))) { 1 } else { wanted };
         Value::Array(vec![item; wanted])
     }
 
@@ -140,6 +155,15 @@ impl<'a> Instances<'a> {
             return self.item(target, depth + 1);
         }
         (self.pick)(items["enum"].as_array()?).cloned()
+    }
+}
+
+/// Values in a value, itself among them.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Array(values) => 1 + values.iter().map(size).sum::<usize>(),
+        Value::Object(map) => 1 + map.values().map(size).sum::<usize>(),
+        _ => 1,
     }
 }
 
@@ -188,6 +212,18 @@ mod tests {
 
     fn make(schema: &Value) -> Value {
         Instances::new(schema, Properties::Required, &|options| options.first()).make()
+    }
+
+    /// As written they ask for 64¹² and 10¹² values.
+    #[test]
+    fn what_multiplies_ends() {
+        let lists = json!({"type": "array", "minItems": 64, "items": {"$ref": "#/$defs/list"}});
+        let schema = json!({"type": "object", "required": ["l"], "properties": {"l": lists}, "$defs": {"list": lists}});
+        assert!(size(&make(&schema)) <= MOST_VALUES);
+        let named: Map<_, _> = (0..10).map(|index| (format!("p{index}"), json!({"$ref": "#"}))).collect();
+        let schema = json!({"type": "object", "properties": named});
+        let made = Instances::new(&schema, Properties::All, &|options| options.first()).make();
+        assert!(size(&made) <= 11 * MOST_VALUES);
     }
 
     #[test]
