@@ -83,7 +83,7 @@ impl Walk<'_> {
     }
 
     /// One text that a value has to be becomes a list of one; another value becomes words.
-    pub(super) fn string_const(&mut self, map: &mut Map<String, Value>) {
+    fn string_const(&mut self, map: &mut Map<String, Value>) {
         let Some(value) = map.shift_remove("const") else { return };
         if is_text(&value) {
             self.note(Rule::StringEnums, Some("const"), short(&value), "enum");

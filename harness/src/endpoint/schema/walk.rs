@@ -63,11 +63,11 @@ impl Walk<'_> {
             entered += self.inline(map);
         }
         if depth == 0 {
-            // Before: a constant becomes an enumeration, which has no place at the root.
-            if self.rules.string_enums {
-                self.string_const(map);
-            }
             self.root_combinators(map);
+            // Also one that came up from an alternative: it says what an enumeration would, and has no better place at the root.
+            if self.rules.root_combinators != RootCombinators::Keep {
+                self.leave_out(Rule::RootCombinators, map, "const");
+            }
         }
         if self.rules.any_of_only {
             entered += self.merge_all_of(map);
