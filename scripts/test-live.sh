@@ -1,8 +1,9 @@
 #!/bin/sh
 # Tests against the real local model: provisions it (1.1 GB once), starts it behind its server, runs a small plan, and checks
-# that the answers were usable, that they are stored, and that a second pass needs no server.
+# that the answers were usable, that they are stored, and that a second pass needs no server. Before it, the test of certificates.
 set -eu
 cd "$(dirname "$0")/.."
+sh scripts/test-live-tls.sh
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cargo build --quiet --package toolgauge-cli

@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod endpoint;
 pub mod episode;
 pub mod episode_loop;
+pub mod escapes;
 pub mod file;
 pub mod gateway;
 pub mod handle;

@@ -111,6 +111,10 @@ pub struct RunArgs {
     pub endpoint: Option<String>,
     #[arg(long, value_name = "FILE", env = "TOOLGAUGE_PROFILE", help = about_profile())]
     pub profile: Option<PathBuf>,
+    /// File with the key of the endpoint, readable by its owner only; no manifest names it, so that a resumed run needs it again
+    /// [default: the key is in OPENAI_API_KEY, or as the experiment file says]
+    #[arg(long, value_name = "FILE")]
+    pub api_key_file: Option<PathBuf>,
     /// Name of the run [default: that of the dataset]
     #[arg(long)]
     pub name: Option<String>,
@@ -180,6 +184,9 @@ pub struct DoctorArgs {
     /// Name of the environment variable with the key [default: OPENAI_API_KEY]
     #[arg(long, value_name = "NAME")]
     pub api_key_env: Option<String>,
+    /// File with the key, readable by its owner only
+    #[arg(long, value_name = "FILE", conflicts_with = "api_key_env")]
+    pub api_key_file: Option<PathBuf>,
     /// `openai`, or a `scripted:` behaviour [default: openai]
     #[arg(long, value_name = "KIND")]
     pub endpoint: Option<String>,

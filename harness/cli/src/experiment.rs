@@ -64,6 +64,8 @@ pub struct EndpointSection {
     pub model: Option<String>,
     /// Name of the environment variable with the key.
     pub api_key_env: Option<String>,
+    /// File with the key, relative to the experiment file; its owner's alone.
+    pub api_key_file: Option<PathBuf>,
     pub profile: Option<PathBuf>,
     pub timeout_s: Option<u64>,
 }
@@ -91,7 +93,8 @@ impl Experiment {
             expected(Exit::Usage, format!("{shown}:{line}:{column}: {}", error.message()))
         })?;
         let base = path.parent().unwrap_or(Path::new(""));
-        for file in [&mut experiment.dataset].into_iter().chain(experiment.endpoint.as_mut().map(|e| &mut e.profile)) {
+        let of_endpoint = experiment.endpoint.iter_mut().flat_map(|e| [&mut e.profile, &mut e.api_key_file]);
+        for file in [&mut experiment.dataset].into_iter().chain(of_endpoint) {
             *file = file.take().map(|file| base.join(file));
         }
         Ok(experiment)

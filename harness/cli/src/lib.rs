@@ -11,6 +11,7 @@ mod exit;
 mod experiment;
 mod fit;
 mod interrupt;
+mod key;
 mod mcp;
 mod oracle;
 mod outlook;

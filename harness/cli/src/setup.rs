@@ -10,7 +10,9 @@ use harness::arguments::checked_in_part;
 use harness::catalogue::{Actor, Subset, Tool};
 use harness::conversation::Sampling;
 use harness::dataset::{Dataset, Query};
-use harness::endpoint::{Behaviour, OpenAi, OpenAiConfig, Profile, Scripted, Secret, Transport, check_base_url};
+use harness::endpoint::{
+    Behaviour, OpenAi, OpenAiConfig, Profile, Scripted, Transport, check_base_url, is_unencrypted,
+};
 use harness::episode_loop::{LoopSettings, Mode, Wording};
 use harness::ids::{Digest, QueryId, ToolId};
 use harness::registry::Registry;
@@ -27,12 +29,12 @@ use crate::args::{DistractorsArg, ModeArg, ORDERS, OrderArg, QueriesArg, REPEATS
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::experiment::{EndpointSection, Experiment, Queries, StrategySection, expand, parse_strategy, split_list};
 use crate::fit::{Limits, definition_tokens};
+use crate::key;
 use crate::oracle::with_oracle;
 use crate::outlook::{Outlook, actor_views, outlooks, own_candidates};
+use crate::print::say;
 use crate::subsets::Subsets;
 
-/// The variable with the key of an endpoint named on the command line.
-pub const DEFAULT_KEY_ENV: &str = "OPENAI_API_KEY";
 pub const DEFAULT_TIMEOUT_S: u64 = 600;
 pub const DEFAULT_TURNS: u32 = 8;
 pub const DEFAULT_TEMPERATURE: f64 = 0.0;
@@ -49,6 +51,8 @@ pub struct Planned {
     pub asked: Vec<(u32, usize)>,
     /// Where sizes count skills: how many there are for everybody, and how many of all.
     pub skills: Option<(usize, usize)>,
+    /// Where the key is, if it is in a file: of no interest to whoever reads the manifest.
+    pub key_file: Option<PathBuf>,
 }
 
 /// Loads a dataset folder.
@@ -119,7 +123,7 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
     let reference = choose_reference(reference, &metas, &outlooks)?;
     let manifest = Manifest {
         version: RUN_VERSION,
-        name: args.name.clone().or(experiment.name).unwrap_or_else(|| dataset.name.clone()),
+        name: args.name.clone().or(experiment.name.clone()).unwrap_or_else(|| dataset.name.clone()),
         toolgauge: env!("CARGO_PKG_VERSION").to_owned(),
         started: harness::clock::now_utc(),
         host: host(),
@@ -145,7 +149,8 @@ pub fn plan(registry: &Registry, args: &RunArgs, sample: Option<usize>) -> anyho
         probe: None,
         finish: None,
     };
-    Ok(Planned { dataset, manifest, jobs, outlooks, asked, skills })
+    let key_file = key::file(args, &experiment).map(Path::to_owned);
+    Ok(Planned { dataset, manifest, jobs, outlooks, asked, skills, key_file })
 }
 
 fn order(args: &RunArgs, experiment: &Experiment) -> OrderInfo {
@@ -488,12 +493,18 @@ pub fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow
             return Err(expected(
                 Exit::Usage,
                 "a strategy of this run asks a model, and no endpoint is named: set OPENAI_BASE_URL and TOOLGAUGE_MODEL \
-                 (key in OPENAI_API_KEY), or write [endpoint] in the experiment file, or try `--endpoint scripted:lexical`",
+                 (key in OPENAI_API_KEY, or in a file for --api-key-file), or write [endpoint] in the experiment file, or try \
+                 `--endpoint scripted:lexical`",
             ));
         }
         return Ok(None);
     };
-    // Before anything is written: an address may hold a password by mistake.
+    // Before anything is written or shown: an address may hold a password by mistake, and any of these the key.
+    let key_file = key::file(args, experiment);
+    let api_key_env = key::variable(section, key_file)?;
+    let id = described.as_ref().map_or("", |profile| &*profile.id);
+    let written = [("the base URL", &*base_url), ("the name of the model", &*model), ("the id of the profile", id)];
+    key::refuse_in(key::read(key_file, api_key_env.as_deref())?.as_ref(), &written)?;
     check_base_url(&base_url).or_exit(Exit::Usage)?;
     if let Some(profile) = described.as_ref().filter(|profile| profile.model != model) {
         let message = format!(
@@ -510,7 +521,7 @@ pub fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow
         kind: "openai".to_owned(),
         // A profile of its own is an identity of its own: the address may change from day to day, unless it is written down.
         base_url: if managed { section.base_url.clone() } else { Some(base_url) },
-        api_key_env: Some(section.api_key_env.clone().unwrap_or_else(|| DEFAULT_KEY_ENV.to_owned())),
+        api_key_env,
         profile,
         timeout_s: section.timeout_s.unwrap_or(DEFAULT_TIMEOUT_S),
         price_date: price.map(|_| prices.date),
@@ -571,8 +582,8 @@ pub fn prices(path: Option<&Path>) -> anyhow::Result<PriceTable> {
     }
 }
 
-/// The transport of an endpoint; the key comes from the environment variable that the manifest names.
-pub fn transport(endpoint: &EndpointInfo) -> anyhow::Result<Arc<dyn Transport>> {
+/// The transport of an endpoint; the key comes from the file, or from the environment variable that the manifest names.
+pub fn transport(endpoint: &EndpointInfo, key_file: Option<&Path>) -> anyhow::Result<Arc<dyn Transport>> {
     if let Some(script) = endpoint.kind.strip_prefix("scripted:") {
         return Ok(Arc::new(Scripted::new(script.parse().or_exit(Exit::Usage)?)));
     }
@@ -582,9 +593,18 @@ pub fn transport(endpoint: &EndpointInfo) -> anyhow::Result<Arc<dyn Transport>> 
             .map_err(|_| "this run's endpoint has no fixed address: set OPENAI_BASE_URL")
             .or_exit(Exit::Usage)?,
     };
-    let key = endpoint.api_key_env.as_ref().and_then(|name| std::env::var(name).ok()).filter(|key| !key.is_empty());
-    let config =
-        OpenAiConfig { base_url, api_key: key.map(|key| Secret::new(&key)), timeout_ms: endpoint.timeout_s * 1_000 };
+    if endpoint.api_key_env.is_none() && key_file.is_none() {
+        say!(
+            "no key is sent: this run names no variable with one; a key that came from a file needs --api-key-file again"
+        );
+    }
+    let api_key = key::read(key_file, endpoint.api_key_env.as_deref())?;
+    if api_key.as_ref().is_some_and(|key| !key.is_placeholder()) && is_unencrypted(&base_url) {
+        say!(
+            "the address begins with http: whoever is on the way to the endpoint can read the key and all that is asked"
+        );
+    }
+    let config = OpenAiConfig { base_url, api_key, timeout_ms: endpoint.timeout_s * 1_000 };
     Ok(Arc::new(OpenAi::new(&config).or_exit(Exit::Usage)?))
 }
 

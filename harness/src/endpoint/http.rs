@@ -9,7 +9,8 @@ use super::plain;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A client for one server, over rustls with ring. It repeats nothing and follows no redirects: both would happen behind the
-/// caller's back, and a redirect would carry headers with keys along. `timeout`: from connecting to the last byte.
+/// caller's back, and a redirect would carry headers with keys along. It takes no compressed answers, so that the bytes that are
+/// counted are the bytes that are kept. Proxies are those of the environment. `timeout`: from connecting to the last byte.
 pub fn http_client(url: &str, timeout: Option<Duration>) -> Result<reqwest::Client, String> {
     let url = Url::parse(url).map_err(|error| error.to_string())?;
     // An error means that a provider is installed already, which is as good.
@@ -31,6 +32,11 @@ pub fn http_client(url: &str, timeout: Option<Duration>) -> Result<reqwest::Clie
         builder = builder.no_proxy();
     }
     builder.build().map_err(|error| reason(&error))
+}
+
+/// Whether what is sent there can be read on the way. Nothing is on its way from a machine to itself.
+pub fn is_unencrypted(url: &str) -> bool {
+    Url::parse(url.trim()).is_ok_and(|url| url.scheme() == "http" && !is_loopback(&url))
 }
 
 fn is_loopback(url: &Url) -> bool {
@@ -66,6 +72,8 @@ mod tests {
                 .iter()
                 .all(|&yes| yes)
         );
+        assert!(is_unencrypted(" http://10.0.0.1/v1") && !is_unencrypted("https://a/v1"));
+        assert!(!is_unencrypted("http://[::1]:8080/v1") && !is_unencrypted("no URL"));
         assert!(!["http://localhost.example", "http://10.0.0.1", "http://[::2]"].map(loopback).iter().any(|&yes| yes));
     }
 }

@@ -6,6 +6,7 @@ mod alias;
 mod classify;
 mod http;
 mod openai;
+mod pieces;
 mod profile;
 mod retry;
 mod schema;
@@ -22,7 +23,7 @@ use crate::usage::Usage;
 
 pub use alias::Aliases;
 pub use classify::classify;
-pub use http::http_client;
+pub use http::{http_client, is_unencrypted};
 pub use openai::{OpenAi, OpenAiConfig, OpenAiError, check_base_url};
 pub use profile::{NameRule, OutputLimit, Profile, ProfileError, Protocol, Tested};
 pub use retry::{Answered, Attempt, GaveUp, RetryPolicy, Turnstile, Why, with_retries, with_turns};

@@ -25,17 +25,26 @@ use crate::clock::Stopwatch;
 /// Largest body that is read.
 const MAX_BODY_BYTES: usize = 16 << 20;
 const MAX_RETRY_AFTER_MS: u64 = 10 * 60 * 1_000;
-/// A key this short is a placeholder for a local server and may well be a word of an ordinary answer.
-const SHORT_KEY: usize = 8;
 
 /// Where the endpoint is and how to get in.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct OpenAiConfig {
     /// `http://` or `https://`, up to and without `/chat/completions`; most servers want it to end in `/v1`.
     pub base_url: String,
     pub api_key: Option<Secret>,
     /// Limit for one attempt, from connecting to the last byte.
     pub timeout_ms: u64,
+}
+
+impl fmt::Debug for OpenAiConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { base_url, api_key, timeout_ms } = self;
+        f.debug_struct("OpenAiConfig")
+            .field("base_url", &format_args!("{}", shown(base_url)))
+            .field("api_key", api_key)
+            .field("timeout_ms", timeout_ms)
+            .finish()
+    }
 }
 
 /// The configuration cannot work.
@@ -45,6 +54,8 @@ pub enum OpenAiError {
     BaseUrl { shown: String, problem: &'static str },
     #[error("the API key cannot go into a header: it holds characters other than visible ASCII")]
     Key,
+    #[error("the base URL (not shown) holds the API key, and an address is written down; take it out of there")]
+    KeyInBaseUrl,
     #[error(
         "cannot set up TLS: {0}; install the root certificates of the system, or name a file with some in SSL_CERT_FILE"
     )]
@@ -60,8 +71,12 @@ pub struct OpenAi {
 
 impl OpenAi {
     pub fn new(config: &OpenAiConfig) -> Result<Self, OpenAiError> {
-        let url = base_url(&config.base_url)?;
         let key = config.api_key.clone().filter(|key| !key.is_empty());
+        // First of all: what is wrong with an address is said with the address.
+        if key.as_ref().is_some_and(|key| key.is_in(&config.base_url)) {
+            return Err(OpenAiError::KeyInBaseUrl);
+        }
+        let url = base_url(&config.base_url)?;
         let authorization = match &key {
             Some(key) => {
                 let mut value =
@@ -132,15 +147,18 @@ pub fn check_base_url(text: &str) -> Result<(), OpenAiError> {
     base_url(text).map(|_| ())
 }
 
+/// A URL with a password in it must not be repeated, not even in the message that refuses it.
+fn shown(url: &str) -> String {
+    if url.contains(['@', '?', '#']) { "(not shown)".to_owned() } else { format!("{:?}", plain(url)) }
+}
+
 fn base_url(text: &str) -> Result<Url, OpenAiError> {
-    // A URL with a password in it must not be repeated, not even in the message that refuses it.
-    let shown = if text.contains(['@', '?']) { "(not shown)".to_owned() } else { format!("{:?}", plain(text)) };
-    let refuse = |problem| OpenAiError::BaseUrl { shown: shown.clone(), problem };
+    let refuse = |problem| OpenAiError::BaseUrl { shown: shown(text), problem };
     let url = Url::parse(text.trim()).map_err(|_| refuse("is no URL"))?;
     match &url {
         url if !matches!(url.scheme(), "http" | "https") => Err(refuse("is neither http nor https")),
         url if !url.username().is_empty() || url.password().is_some() => {
-            Err(refuse("holds credentials; pass the key by its environment variable"))
+            Err(refuse("holds credentials; pass the key in an environment variable or a file"))
         }
         url if url.query().is_some() || url.fragment().is_some() => Err(refuse("has a query or a fragment")),
         url if url.path().trim_end_matches('/').ends_with("/completions") => {
@@ -171,7 +189,9 @@ impl Once {
             None => request.headers_mut().remove(AUTHORIZATION),
         };
         let fault = |error: reqwest::Error| match error {
-            error if error.is_connect() => TransportError::Connect { host: host.clone(), reason: reason(&error) },
+            error if error.is_connect() => {
+                TransportError::Connect { host: host.clone(), reason: self.redact(&reason(&error)) }
+            }
             error if error.is_timeout() => TransportError::Timeout { after_ms: self.timeout_ms },
             error => TransportError::Broken { reason: self.redact(&reason(&error)) },
         };
@@ -179,7 +199,7 @@ impl Once {
         let status = response.status().as_u16();
         let location = header(response.headers(), LOCATION.as_str()).map(str::to_owned);
         let retry_after_ms = retry_after_ms(response.headers(), Timestamp::now());
-        let request_id = header(response.headers(), "x-request-id").map(|id| self.redact(&plain(id)));
+        let request_id = header(response.headers(), "x-request-id").map(|id| plain(&self.redact(id)));
         let encoding = header(response.headers(), CONTENT_ENCODING.as_str()).unwrap_or("none").to_owned();
 
         let (mut bytes, mut arrivals) = (Vec::new(), Vec::new());
@@ -190,23 +210,27 @@ impl Once {
             bytes.extend_from_slice(&chunk);
             arrivals.push((bytes.len(), watch.elapsed_ms()));
         }
-        let length = bytes.len();
         let body = String::from_utf8(bytes).map_err(|_| TransportError::Broken {
-            reason: format!("it is no UTF-8 (content encoding: {})", plain(&encoding)),
+            reason: format!("it is no UTF-8 (content encoding: {})", plain(&self.redact(&encoding))),
         })?;
         let body = match location.filter(|_| (300..400).contains(&status)) {
             Some(location) => {
+                arrivals.clear();
                 let message =
                     format!("the server redirects to {location}; redirects are not followed, change the base URL");
                 self.redact(&json!({"error": {"message": message}}).to_string())
             }
-            None if status < 300 && self.key.as_ref().is_none_or(|key| key.expose().len() < SHORT_KEY) => body,
-            None => self.redact(&body),
+            // A placeholder may be a word of the answer.
+            None if status < 300 && self.key.as_ref().is_none_or(Secret::is_placeholder) => body,
+            None => {
+                let redacted = self.redact(&body);
+                if redacted != body {
+                    // The pieces no longer end where they did.
+                    arrivals.clear();
+                }
+                redacted
+            }
         };
-        if body.len() != length {
-            // Something was redacted: the pieces no longer end where they did.
-            arrivals.clear();
-        }
         Ok(Streamed { response: WireResponse { status, retry_after_ms, request_id, body }, arrivals })
     }
 
@@ -283,10 +307,13 @@ mod tests {
             let message = open(url, None).unwrap_err().to_string();
             assert!(message.contains(problem), "{message}");
         }
-        for url in ["http://user:hunter22@a/v1", "https://:hunter22@[", "hunter22@a"] {
+        for url in ["http://user:hunter22@a/v1", "https://:hunter22@[", "hunter22@a", "http://a/v1#hunter22"] {
             let message = open(url, None).unwrap_err().to_string();
-            assert!(!message.contains("hunter22"), "{message}");
+            let config = OpenAiConfig { base_url: url.to_owned(), api_key: None, timeout_ms: 1 };
+            assert!(!format!("{message} {config:?}").contains("hunter22"), "{message} {config:?}");
         }
+        let message = open("http://a/sk%2Dhunter22/v1", Some("sk-hunter22")).unwrap_err().to_string();
+        assert!(message.contains("holds the API key") && !message.contains("hunter22"), "{message}");
     }
 
     #[test]

@@ -114,7 +114,8 @@ pub struct EndpointInfo {
     pub kind: String,
     /// `None` for a managed local server, whose port means nothing.
     pub base_url: Option<String>,
-    /// The name of the environment variable that holds the key; never the key.
+    /// The name of the environment variable that holds the key; never the key. `None` where it came from a file, whose name is
+    /// nobody else's business.
     pub api_key_env: Option<String>,
     pub profile: Profile,
     /// Longest wait for one answer, in seconds.

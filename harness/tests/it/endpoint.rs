@@ -95,6 +95,7 @@ async fn requests_and_answers_pass_unchanged() {
     assert_eq!(seen[0].body.to_string(), body.to_string(), "with the order of keys");
     assert_eq!(seen[0].header("authorization"), Some(format!("Bearer {KEY}").as_str()));
     assert_eq!(seen[0].header("openai-organization"), None);
+    assert_eq!(seen[0].header("accept-encoding"), None, "nothing is unpacked that could become large");
 }
 
 #[tokio::test]
@@ -111,12 +112,17 @@ async fn without_a_key_none_is_sent() {
 
 #[tokio::test]
 async fn a_placeholder_for_a_key_does_not_maim_answers() {
-    let server =
-        Server::start(|number, _| Reply::json(if number == 0 { 200 } else { 401 }, &json!("the box is EMPTY"))).await;
-    let config = OpenAiConfig { base_url: server.base_url(), api_key: Some(Secret::new("EMPTY")), timeout_ms: 30_000 };
-    let transport = OpenAi::new(&config).unwrap();
-    for expected in ["\"the box is EMPTY\"", "\"the box is ***\""] {
-        assert_eq!(transport.post(Route::Chat, &json!({})).await.unwrap().body, expected);
+    for (key, refused) in [("hunter2", "***"), ("sk-no-key-required", "sk-no-key-required"), ("EMPTY", "EMPTY")] {
+        let server = Server::start(move |number, _| {
+            Reply::json(if number == 0 { 200 } else { 401 }, &json!(format!("the box is {key}")))
+        })
+        .await;
+        let config = OpenAiConfig { base_url: server.base_url(), api_key: Some(Secret::new(key)), timeout_ms: 30_000 };
+        let transport = OpenAi::new(&config).unwrap();
+        for word in [key, refused] {
+            let body = transport.post(Route::Chat, &json!({})).await.unwrap().body;
+            assert_eq!(body, format!("\"the box is {word}\""));
+        }
     }
 }
 
@@ -256,6 +262,13 @@ async fn the_key_shows_nowhere() {
         assert!(failed.0.message.contains("***"), "the place of the key is marked: {}", failed.0);
         assert!(!failed.0.message.contains('\u{1b}'));
     }
+    // What is no text is not kept, and neither is what its header says it is.
+    let headers = format!("content-encoding: {KEY}");
+    shown.push(format!("{:?}", once(Reply::new(200, &[&headers], [0xff])).await));
+    let mut told = completion();
+    told["model"] = json!(KEY);
+    told["choices"][0]["message"]["content"] = json!(format!("Bearer {KEY}"));
+    shown.push(once(Reply::json(200, &told)).await.unwrap().body);
     let config =
         OpenAiConfig { base_url: "http://localhost".to_owned(), api_key: Some(Secret::new(KEY)), timeout_ms: 1 };
     shown.push(format!("{config:?}"));

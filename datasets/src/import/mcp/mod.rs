@@ -7,7 +7,6 @@
 //! A dataset is a snapshot: its revision is the digest of everything in it, and nothing is asked of a server afterwards.
 
 mod config;
-mod escapes;
 mod pieces;
 mod secrets;
 

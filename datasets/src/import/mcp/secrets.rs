@@ -5,14 +5,12 @@
 //! be measured: a definition that holds a key is refused.
 
 use std::fmt;
-use std::ops::Range;
 
+use harness::escapes::{Unescaped, contains, forms, starred};
 use serde_json::Value;
 
-use super::escapes::{Unescaped, contains, forms};
 use super::pieces::{Rank, is_key_name, ranked, ranked_url};
 
-const STARS: &str = "***";
 /// From how many characters on the beginning of a key is taken out of the end of a text: the text may be cut there.
 const BEGINNING: usize = 4;
 /// Flags whose value is a variable or a header.
@@ -127,7 +125,7 @@ impl Secrets {
         let forms = || self.0.iter().filter(|hidden| hidden.is_hidden()).flat_map(|hidden| &hidden.forms);
         let mut places: Vec<_> = forms().flat_map(|form| unescaped.places(form)).collect();
         places.extend(forms().filter_map(|form| unescaped.begun(form, BEGINNING)));
-        without(text, places)
+        starred(text, places)
     }
 
     /// The first secret in what is to be stored, names of fields included.
@@ -155,22 +153,6 @@ fn find<'a>(refused: &[&'a Hidden], value: &Value, at: &str) -> Option<Found<'a>
         }),
         Value::Null | Value::Bool(_) => None,
     }
-}
-
-/// The text with stars in these places.
-fn without(text: &str, mut places: Vec<Range<usize>>) -> String {
-    places.sort_by_key(|place| place.start);
-    let (mut shown, mut at) = (String::with_capacity(text.len()), 0);
-    let mut places = places.into_iter().peekable();
-    while let Some(mut place) = places.next() {
-        while let Some(next) = places.next_if(|next| next.start <= place.end) {
-            place.end = place.end.max(next.end);
-        }
-        shown.push_str(&text[at..place.start]);
-        shown.push_str(STARS);
-        at = place.end;
-    }
-    shown + &text[at..]
 }
 
 #[cfg(test)]

@@ -100,6 +100,7 @@ fn named_endpoint(args: &DoctorArgs) -> anyhow::Result<EndpointInfo> {
         base_url: args.base_url.clone(),
         model: args.model.clone(),
         api_key_env: args.api_key_env.clone(),
+        api_key_file: args.api_key_file.clone(),
         profile: args.profile.clone(),
         timeout_s: None,
     };
@@ -108,7 +109,7 @@ fn named_endpoint(args: &DoctorArgs) -> anyhow::Result<EndpointInfo> {
     let found = endpoint(&run, &experiment, false)?;
     let mut found = found.ok_or_else(|| {
         let message = "no endpoint is named: give --base-url and --model, or set OPENAI_BASE_URL and TOOLGAUGE_MODEL (key in \
-                       OPENAI_API_KEY)";
+                       OPENAI_API_KEY, or in a file for --api-key-file)";
         expected(Exit::Usage, message)
     })?;
     if let Some(id) = &args.id {
@@ -132,7 +133,7 @@ async fn examine(
     options: &Options,
     log: Option<&Log>,
 ) -> anyhow::Result<(Examination, Exit)> {
-    let transport = transport(endpoint)?;
+    let transport = transport(endpoint, args.api_key_file.as_deref())?;
     let spent = at_most(options.max_tokens, endpoint.price);
     say!(
         "asking {} about {:?} for at most {} and {} tokens{spent}",

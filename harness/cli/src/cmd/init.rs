@@ -14,8 +14,9 @@ use harness::text::plain;
 use crate::args::{InitArgs, ORDERS, REPEATS, SEED, SPLIT};
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::fit::{Fit, fits, sizes, why_not};
+use crate::key::DEFAULT_KEY_ENV;
 use crate::print::print_out;
-use crate::setup::{DEFAULT_KEY_ENV, DEFAULT_TEMPERATURE, DEFAULT_TIMEOUT_S, DEFAULT_TURNS, load_dataset, profile_of};
+use crate::setup::{DEFAULT_TEMPERATURE, DEFAULT_TIMEOUT_S, DEFAULT_TURNS, load_dataset, profile_of};
 
 /// The ranking without a model that the others can be held against.
 const FLOOR: &str = "bm25";
@@ -196,6 +197,11 @@ impl Plan {
             "Name of the environment variable with the key; never the key itself.",
             &format!("# api_key_env = {}", quoted(DEFAULT_KEY_ENV)),
         );
+        entry(
+            text,
+            "Or a file with the key and nothing else, relative to this one and readable by its owner only (mode 600).",
+            "# api_key_file = \"key\"",
+        );
         entry(text, "Longest wait for one answer, in seconds.", &format!("# timeout_s = {DEFAULT_TIMEOUT_S}"));
     }
 
@@ -330,9 +336,10 @@ mod tests {
         assert!(
             max_episode_tokens.is_some() && max_episode_minutes.is_some() && temperature == Some(DEFAULT_TEMPERATURE)
         );
-        let EndpointSection { kind, base_url, model, api_key_env, profile, timeout_s } = endpoint.unwrap();
+        let EndpointSection { kind, base_url, model, api_key_env, api_key_file, profile, timeout_s } =
+            endpoint.unwrap();
         assert!(kind.is_some() && base_url.is_some() && model.is_some() && api_key_env.is_some());
-        assert!(profile.is_some() && timeout_s == Some(DEFAULT_TIMEOUT_S));
+        assert!(api_key_file.is_some() && profile.is_some() && timeout_s == Some(DEFAULT_TIMEOUT_S));
     }
 
     #[test]

@@ -54,7 +54,8 @@ async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> 
         check_endpoint(&stored.manifest, args.profile.as_ref())?;
         let dataset = dataset_of(&stored.manifest, args.dataset.as_deref(), true)?;
         let StoredRun { manifest, plan, episodes, .. } = stored;
-        return execute(registry, args, dir, Run { dataset, manifest, plan, episodes }).await;
+        let key_file = args.api_key_file.clone();
+        return execute(registry, args, dir, Run { dataset, manifest, plan, episodes, key_file }).await;
     }
     let budget = args.budget.as_deref().map(|text| seconds("--budget", text)).transpose()?;
     for recording in args.replay.iter().chain(&args.reuse) {
@@ -77,8 +78,8 @@ async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> 
     }
     let path = args.out.clone().unwrap_or_else(|| new_run_path(&planned.manifest));
     let dir = RunDir::create(&path, &planned.manifest, &planned.jobs).or_exit(Exit::Usage)?;
-    let Planned { dataset, manifest, jobs, .. } = planned;
-    execute(registry, args, dir, Run { dataset, manifest, plan: jobs, episodes: Vec::new() }).await
+    let Planned { dataset, manifest, jobs, key_file, .. } = planned;
+    execute(registry, args, dir, Run { dataset, manifest, plan: jobs, episodes: Vec::new(), key_file }).await
 }
 
 struct Run {
@@ -86,6 +87,7 @@ struct Run {
     manifest: Manifest,
     plan: Vec<Job>,
     episodes: Vec<Episode>,
+    key_file: Option<PathBuf>,
 }
 
 /// `runs/<UTC>-<name>-<hash>`.
@@ -98,7 +100,7 @@ fn new_run_path(manifest: &Manifest) -> PathBuf {
 }
 
 async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run) -> anyhow::Result<Exit> {
-    let Run { dataset, mut manifest, plan, episodes } = run;
+    let Run { dataset, mut manifest, plan, episodes, key_file } = run;
     let subsets = subsets_of(&dataset, &manifest)?;
     let done: HashSet<&JobKey> =
         episodes.iter().filter(|episode| !episode.outcome.is_infra_failure()).map(|episode| &episode.job).collect();
@@ -116,7 +118,7 @@ async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run)
     let mut most_in_flight = manifest.finish.as_ref().map_or(0, |finish| finish.most_in_flight);
     if !todo.is_empty() {
         let interrupts = Interrupts::listen(resume_with(dir.path()));
-        let gateway = gateway(args, &dir, manifest.endpoint.as_ref())?;
+        let gateway = gateway(args, &dir, manifest.endpoint.as_ref(), key_file.as_deref())?;
         let scorer = Scorer::new(&dataset, &manifest, &subsets);
         let mut progress = Progress::new(todo.len());
         let mut down = Downtime::default();
@@ -341,7 +343,12 @@ impl Downtime {
     }
 }
 
-fn gateway(args: &RunArgs, dir: &RunDir, endpoint: Option<&EndpointInfo>) -> anyhow::Result<Gateway> {
+fn gateway(
+    args: &RunArgs,
+    dir: &RunDir,
+    endpoint: Option<&EndpointInfo>,
+    key_file: Option<&Path>,
+) -> anyhow::Result<Gateway> {
     let mut profile = profile_of(endpoint);
     // Where a plan is resumed the profile of today may name another pace, and nothing else (`check_endpoint`).
     if let Some(path) = args.profile.as_ref().filter(|_| endpoint.is_some()) {
@@ -357,7 +364,7 @@ fn gateway(args: &RunArgs, dir: &RunDir, endpoint: Option<&EndpointInfo>) -> any
     let recordings = args.replay.iter().chain(&args.reuse);
     let cassettes = recordings.map(|path| read_recording(path)).collect::<anyhow::Result<_>>()?;
     let transport = match endpoint {
-        Some(endpoint) if args.replay.is_none() && !args.offline => Some(transport(endpoint)?),
+        Some(endpoint) if args.replay.is_none() && !args.offline => Some(transport(endpoint, key_file)?),
         _ => None,
     };
     Gateway::new(GatewayParts {
@@ -492,7 +499,7 @@ async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::
     let Some(endpoint) = planned.manifest.endpoint.as_ref().filter(|_| args.replay.is_none() && !args.offline) else {
         return Ok((available, None));
     };
-    let speed = measure_speed(endpoint).await?;
+    let speed = measure_speed(endpoint, planned.key_file.as_deref()).await?;
     let queries = planned.manifest.selection.queries.max(1) as f64;
     // A prompt is read once: the second turn of an episode finds its beginning in the server's cache.
     let new_prompt_share = 0.55;
@@ -517,8 +524,8 @@ async fn fit_budget(planned: &Planned, seconds: f64, args: &RunArgs) -> anyhow::
     Ok((n, Some(speed)))
 }
 
-async fn measure_speed(endpoint: &EndpointInfo) -> anyhow::Result<Probe> {
-    let transport = transport(endpoint)?;
+async fn measure_speed(endpoint: &EndpointInfo, key_file: Option<&Path>) -> anyhow::Result<Probe> {
+    let transport = transport(endpoint, key_file)?;
     // Words that no other prompt starts with, so that no cache answers for the machine.
     let filler: Vec<String> = (0..400).map(|n| format!("item {n} weighs {} g", (n * 37) % 91)).collect();
     let filler = filler.join("; ");

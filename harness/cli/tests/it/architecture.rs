@@ -112,10 +112,26 @@ fn only_two_commands_reach_an_endpoint() {
     let reach: Vec<_> = files(".rs")
         .into_iter()
         .filter(|path| path.starts_with(&src) && !path.ends_with("setup.rs"))
-        .filter(|path| std::fs::read_to_string(path).unwrap().contains("transport(endpoint)"))
+        .filter(|path| std::fs::read_to_string(path).unwrap().contains("transport(endpoint, "))
         .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
         .collect();
     assert_eq!(reach, ["doctor.rs", "run.rs"]);
+}
+
+#[test]
+fn whatever_listens_binds_loopback() {
+    let (mut listeners, own) = (0, Path::new(file!()).file_name());
+    for path in files(".rs").into_iter().chain(files(".py")).filter(|path| path.file_name() != own) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let listens =
+            |line: &&str| [".bind(", "::bind(", "HTTPServer(", "hostnames ="].iter().any(|how| line.contains(how));
+        for line in text.lines().filter(listens) {
+            let on_loopback = ["127.0.0.1", "LOCALHOST"].iter().any(|address| line.contains(address));
+            assert!(on_loopback, "{}: {line}", path.display());
+            listeners += 1;
+        }
+    }
+    assert!(listeners > 5);
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod process;
 mod public_data;
 mod run;
 mod schemas;
+mod secrets;
 mod server;
 mod show;
 mod support;

@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// An answer: status, content type, body, and how long it takes.
+/// An answer: status, content type, further lines of the head, body, and how long it takes.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) content_type: &'static str,
+    pub(crate) headers: Vec<String>,
     pub(crate) body: String,
     pub(crate) delay: Duration,
 }
 
 impl Answer {
     pub(crate) fn json(status: u16, body: &Value) -> Self {
-        Self { status, content_type: "application/json", body: body.to_string(), delay: Duration::ZERO }
+        let (content_type, headers) = ("application/json", Vec::new());
+        Self { status, content_type, headers, body: body.to_string(), delay: Duration::ZERO }
     }
 
     pub(crate) fn after(self, delay: Duration) -> Self {
@@ -83,13 +85,15 @@ fn serve(stream: TcpStream, answer: &Behaviour, log: &Mutex<Vec<Value>>) -> Opti
     // A request for a list has no body.
     let body: Value = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).ok()? };
     log.lock().unwrap().push(body.clone());
-    let Answer { status, content_type, body, delay } = answer(&body, &authorization);
+    let Answer { status, content_type, headers, body, delay } = answer(&body, &authorization);
     std::thread::sleep(delay);
     let mut stream = stream;
+    let headers: Vec<_> = headers.iter().map(|line| format!("{line}\r\n")).collect();
     write!(
         stream,
-        "HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
+        "HTTP/1.1 {status} X\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n{}connection: close\r\n\r\n{body}",
+        body.len(),
+        headers.concat()
     )
     .ok()
 }

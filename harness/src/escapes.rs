@@ -1,25 +1,29 @@
-//! Texts without their escapes. A key is the same key in a URL, in JSON and in a log, however each of them writes it.
+//! Texts without their escapes, and without the keys in them. A key is the same key in a URL, in JSON and in a log, however each
+//! of them writes it.
 
 use std::ops::Range;
 
 /// How often escapes are taken off: JSON within JSON, a URL within it, and more of that than anybody writes.
 const PASSES: usize = 8;
+/// What stands where a key was.
+pub const STARS: &str = "***";
 
 /// A text as it is, without its escapes, without those of what is left, and so on. None of it alone is enough: what is no escape
 /// where it stands may look like one when it meets its neighbour.
-pub(super) fn forms(text: &str) -> impl Iterator<Item = Vec<u8>> {
+pub fn forms(text: &str) -> impl Iterator<Item = Vec<u8>> {
     let forms = std::iter::successors(Some(text.as_bytes().to_vec()), |bytes| without_escapes(bytes, |_, _| {}));
     forms.take(PASSES + 1).map(with_blanks)
 }
 
 /// Whether these bytes occur in others.
-pub(super) fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
+pub fn contains(bytes: &[u8], wanted: &[u8]) -> bool {
     places(bytes, wanted).next().is_some()
 }
 
 fn places<'a>(bytes: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     let windows = bytes.windows(wanted.len().max(1)).enumerate();
-    windows.filter(move |(_, window)| *window == wanted).map(|(at, _)| at)
+    // Nearly all of them differ in their first byte, which is cheaper to see than to compare the whole.
+    windows.filter(move |(_, window)| window.first() == wanted.first() && *window == wanted).map(|(at, _)| at)
 }
 
 /// As forms on the web write a blank.
@@ -31,7 +35,7 @@ fn with_blanks(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// The forms of a text, and which part of it each byte of them comes from.
-pub(super) struct Unescaped(Vec<Level>);
+pub struct Unescaped(Vec<Level>);
 
 /// One form. A part never cuts a character.
 struct Level {
@@ -40,7 +44,7 @@ struct Level {
 }
 
 impl Unescaped {
-    pub(super) fn of(text: &str) -> Self {
+    pub fn of(text: &str) -> Self {
         let parts = text.char_indices().flat_map(|(at, char)| {
             let length = char.len_utf8();
             std::iter::repeat_n(at..at + length, length)
@@ -55,13 +59,24 @@ impl Unescaped {
     }
 
     /// Every part of the text that stands for these bytes.
-    pub(super) fn places<'a>(&'a self, wanted: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
+    pub fn places<'a>(&'a self, wanted: &'a [u8]) -> impl Iterator<Item = Range<usize>> + 'a {
         let within = move |level: &'a Level| places(&level.bytes, wanted).map(move |at| level.part(at, wanted.len()));
         self.0.iter().flat_map(within)
     }
 
+    /// Every part of the text that stands for the beginning of these bytes, at least so many of them and as many as there are.
+    pub fn runs<'a>(&'a self, wanted: &'a [u8], least: usize) -> impl Iterator<Item = Range<usize>> + 'a {
+        let within = move |level: &'a Level| {
+            places(&level.bytes, &wanted[..least]).map(move |at| {
+                let length = level.bytes[at..].iter().zip(wanted).take_while(|(is, wanted)| is == wanted).count();
+                level.part(at, length)
+            })
+        };
+        self.0.iter().flat_map(within)
+    }
+
     /// The end of the text if these bytes begin there, at least so many of them, and are cut.
-    pub(super) fn begun(&self, wanted: &[u8], least: usize) -> Option<Range<usize>> {
+    pub fn begun(&self, wanted: &[u8], least: usize) -> Option<Range<usize>> {
         self.0.iter().find_map(|level| {
             let most = wanted.len().saturating_sub(1).min(level.bytes.len());
             let length = (least..=most).rev().find(|&length| level.bytes.ends_with(&wanted[..length]))?;
@@ -82,6 +97,22 @@ impl Level {
     fn part(&self, at: usize, length: usize) -> Range<usize> {
         self.parts[at].start..self.parts[at + length - 1].end
     }
+}
+
+/// The text with stars in these places.
+pub fn starred(text: &str, mut places: Vec<Range<usize>>) -> String {
+    places.sort_by_key(|place| place.start);
+    let (mut shown, mut at) = (String::with_capacity(text.len()), 0);
+    let mut places = places.into_iter().peekable();
+    while let Some(mut place) = places.next() {
+        while let Some(next) = places.next_if(|next| next.start <= place.end) {
+            place.end = place.end.max(next.end);
+        }
+        shown.push_str(&text[at..place.start]);
+        shown.push_str(STARS);
+        at = place.end;
+    }
+    shown + &text[at..]
 }
 
 /// The bytes without their escapes, if there are any. `each` is told which of them became how many.
@@ -180,7 +211,10 @@ mod tests {
             (0, 2),
             "in both forms"
         );
-        assert!(contains(b"abc", b"bc") && !contains(b"abc", b"bd"));
+        assert!(contains(b"abc", b"bc") && !contains(b"abc", b"bd") && !contains(b"abc", b""));
+        let runs: Vec<_> = unescaped.runs(b"ABcd", 2).map(|place| &text[place]).collect();
+        assert_eq!(runs, ["AB", "%41%42c", "AB"], "as far as they go");
+        assert_eq!(starred(text, unescaped.runs(b"ABcd", 2).collect()), "é*** ***");
     }
 
     proptest! {
