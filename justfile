@@ -32,5 +32,10 @@ test-live:
 soak *ARGS:
     python3 scripts/soak.py {{ARGS}}
 
+# Lints and tests of what is built only by option: spans over OpenTelemetry
+otel:
+    cargo clippy -p toolgauge-cli --features otel --all-targets -- -D warnings
+    cargo test -p toolgauge-cli --features otel observe
+
 bench *ARGS:
     cargo bench --workspace {{ARGS}}

@@ -2,6 +2,7 @@
 
 use futures::future::BoxFuture;
 use serde_json::Value;
+use tracing::{Instrument as _, debug};
 
 use crate::catalogue::View;
 use crate::chat::{ChatReply, ChatRequest, Message, ToolDef};
@@ -11,6 +12,7 @@ use crate::episode::{Exposure, Level, RANKED_DEPTH, ScoredTool, SearchRecord, Sp
 use crate::gateway::{AskError, Gateway};
 use crate::handle::{Ask, HandleReply, HandleRequest};
 use crate::ids::ToolId;
+use crate::spans;
 use crate::strategy::{Retriever, StrategyError};
 use crate::tokens;
 use crate::toolbox::Toolbox;
@@ -114,7 +116,12 @@ impl<'e> EpisodeCx<'e> {
 
     /// Vectors of the texts, from the endpoint's embedding model.
     pub async fn embed(&mut self, texts: &[String]) -> Result<Vec<Vec<f32>>, StrategyError> {
-        let answer = self.gateway.embed(texts).await?;
+        let profile = self.gateway.profile();
+        let model = profile.embed_model.as_ref().unwrap_or(&profile.model);
+        let request = spans::embed(model, self.gateway.server());
+        let answer = self.gateway.embed(texts).instrument(request.clone()).await;
+        let answer = answer.inspect_err(|error| spans::unanswered(&request, error))?;
+        spans::answered(&request, &answer);
         self.record.timing.endpoint_ms += answer.latency_ms;
         self.record.timing.backoff_ms += answer.backoff_ms;
         self.record.timing.queue_ms += answer.queue_ms;
@@ -131,7 +138,9 @@ impl<'e> EpisodeCx<'e> {
     ) -> Result<Vec<ScoredTool>, StrategyError> {
         let watch = Stopwatch::start();
         let found = retriever.search(text, k.max(RANKED_DEPTH)).await?;
-        self.record.timing.retrieval_ms += watch.elapsed_ms();
+        let elapsed_ms = watch.elapsed_ms();
+        debug!(retriever = retriever.name(), k, by_model, elapsed_ms, "searched");
+        self.record.timing.retrieval_ms += elapsed_ms;
         self.record.searches.push(SearchRecord {
             retriever: retriever.name().to_owned(),
             text: text.to_owned(),
@@ -177,7 +186,10 @@ impl<'e> EpisodeCx<'e> {
         request: &ChatRequest,
         split: Split,
     ) -> Result<ChatReply, AskError> {
-        let answer = self.gateway.chat(request, split.total(), self.repeat).await?;
+        let turn = spans::turn(span, label, request, self.gateway.server());
+        let answer = self.gateway.chat(request, split.total(), self.repeat).instrument(turn.clone()).await;
+        let answer = answer.inspect_err(|error| spans::unanswered(&turn, error))?;
+        spans::generated(&turn, &answer);
         let reply = answer.reply;
         let calls: u64 =
             reply.calls.iter().map(|call| tokens::count(&call.name) + tokens::count(&call.arguments)).sum();

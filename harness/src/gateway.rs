@@ -1,6 +1,7 @@
 //! The one way to an endpoint: store first, then limits, then a turn for each attempt; every step recorded.
 
 mod bisect;
+mod error;
 mod lessons;
 
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
+use tracing::{debug, info, warn};
 
 use crate::chat::{ChatReply, ChatRequest, EmbedRequest};
 use crate::clock::now_utc;
@@ -20,71 +22,15 @@ use crate::ids::Digest;
 use crate::run::landing::Use;
 use crate::schedule::{DEFAULT_DOWNTIME, Halt, Limits, Notice, Scheduler};
 use crate::store::log::LogError;
-use crate::store::nearest::Nearest;
 use crate::store::responses::{FailedAttempt, Refusal, Request, Response, ResponseStore, Stored};
 use crate::tokens;
 use crate::turn::Turn;
 use crate::usage::{Price, Usage};
 
 pub use bisect::{is_probe, refused_schemas};
+pub use error::{AskError, EndpointFailure};
 use lessons::follow;
 pub use lessons::{Lesson, lessons};
-
-/// A request got no usable answer.
-#[derive(Debug, thiserror::Error)]
-pub enum AskError {
-    #[error(transparent)]
-    Endpoint(EndpointFailure),
-    /// Decided from the profile before anything was sent.
-    #[error("not runnable ({}): {detail}", why.as_str())]
-    NotRunnable { why: NotRunnable, detail: String },
-    /// The run may spend no more. The episode is left unfinished.
-    #[error("stopped at --max-{}", unit(*.0))]
-    Capped(LimitKind),
-    /// The endpoint answered nobody for as long as the run waits. The episode is left unfinished.
-    #[error("{}: {error}", downtime(*.seconds))]
-    Down { seconds: u64, error: String },
-    /// The run is being stopped. The episode is left unfinished.
-    #[error("interrupted")]
-    Stopping,
-    #[error(
-        "request {} is not in the recording and no endpoint may be asked{}",
-        key.short(),
-        nearest.as_ref().map_or_else(|| "; nothing like it was recorded".to_owned(), |nearest| format!("; {nearest}"))
-    )]
-    NotRecorded { key: Digest, nearest: Option<Box<Nearest>> },
-    #[error(transparent)]
-    Store(#[from] LogError),
-}
-
-/// What a cap is counted in, by the name of its flag.
-fn unit(cap: LimitKind) -> &'static str {
-    if cap == LimitKind::Time { "minutes" } else { cap.as_str() }
-}
-
-fn downtime(seconds: u64) -> String {
-    match seconds {
-        0 => "it asks for a longer wait than --max-downtime allows".to_owned(),
-        _ => format!("no answer for {seconds} s"),
-    }
-}
-
-impl From<Halt> for AskError {
-    fn from(halt: Halt) -> Self {
-        match halt {
-            Halt::Cap(which) => Self::Capped(which),
-            Halt::Down { seconds, error } => Self::Down { seconds, error },
-        }
-    }
-}
-
-/// An endpoint error and the attempts that led to it.
-#[derive(Debug, thiserror::Error)]
-#[error("{error}")]
-pub struct EndpointFailure {
-    pub error: EndpointError,
-    pub attempts: u32,
-}
 
 /// A usable answer.
 #[derive(Debug)]
@@ -213,6 +159,11 @@ impl Gateway {
 
     pub fn store(&self) -> &ResponseStore {
         &self.store
+    }
+
+    /// Host and port of the endpoint, where requests go to one.
+    pub(crate) fn server(&self) -> Option<(&str, Option<u16>)> {
+        self.transport.as_ref()?.server()
     }
 
     pub fn spent(&self) -> Spent {
@@ -458,6 +409,7 @@ impl Gateway {
             }
             Err(GaveUp { why: Why::Error(error), attempts }) => {
                 let count = attempts.len() as u32;
+                log_end(&error, count);
                 if error.kind.is_refusal() {
                     let refusal = Refusal { error: error.clone(), attempts: count };
                     self.store.refuse(key, refusal, now_utc()).await?;
@@ -497,6 +449,9 @@ impl Gateway {
                 Ok(_) => {
                     let mut known = self.lessons.lock().unwrap_or_else(PoisonError::into_inner);
                     let new: Vec<Lesson> = followed.iter().copied().filter(|lesson| !known.contains(lesson)).collect();
+                    for lesson in &new {
+                        info!(lesson = lesson.as_str(), "learned what the endpoint takes");
+                    }
                     known.extend(new);
                     return (result, followed);
                 }
@@ -523,6 +478,17 @@ impl Gateway {
         {
             self.scheduler.halt(Halt::Cap(LimitKind::Cost));
         }
+    }
+}
+
+/// Says in the log how a request ended that has no answer.
+fn log_end(error: &EndpointError, attempts: u32) {
+    let (kind, status, reason) = (error.kind.as_str(), error.status, error.message.as_str());
+    if error.kind.is_refusal() {
+        // The outcome of its episode says so, and a report counts it: thousands of these are no news.
+        debug!(kind, status, attempts, reason, "request refused");
+    } else {
+        warn!(kind, status, attempts, reason, "request given up");
     }
 }
 

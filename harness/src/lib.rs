@@ -22,6 +22,7 @@ pub mod metric;
 pub mod registry;
 pub mod run;
 pub mod schedule;
+mod spans;
 pub mod store;
 pub mod strategy;
 pub mod text;

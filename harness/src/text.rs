@@ -1,6 +1,7 @@
 //! Small things about words.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_' || char == '-'
@@ -56,6 +57,20 @@ pub fn plain(text: &str) -> String {
         }
     }
     line
+}
+
+/// A JSON text without white space, made harmless for a terminal: it means the same, and what would steer stands as `\u001b`.
+pub fn harmless_json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for char in json.chars() {
+        // Only strings hold any of these, and all of them lie below U+10000.
+        if char.is_control() || is_invisible(char) {
+            let _ = write!(out, "\\u{:04x}", u32::from(char));
+        } else {
+            out.push(char);
+        }
+    }
+    out
 }
 
 /// Zero-width characters, line separators and overrides of the writing direction: they hide text as well as a control

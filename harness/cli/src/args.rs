@@ -11,6 +11,7 @@ use datasets::import::Extra;
 use harness::endpoint::Profile;
 
 use crate::exit::{Exit, expected};
+use crate::observe::ObserveArgs;
 
 /// Defaults of a run that its help names.
 pub const SPLIT: &str = "test";
@@ -162,6 +163,8 @@ pub struct RunArgs {
     /// Price table that replaces the built-in one, which knows no model
     #[arg(long, value_name = "FILE")]
     pub prices: Option<PathBuf>,
+    #[command(flatten)]
+    pub observe: ObserveArgs,
 }
 
 fn about_profile() -> String {

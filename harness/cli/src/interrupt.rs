@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::Notify;
+use tracing::warn;
 
 use crate::exit::Exit;
 use crate::print::say;
@@ -68,9 +69,11 @@ impl Interrupts {
     async fn watch(self: Arc<Self>, mut signals: Signals, resume: String) {
         signals.next().await;
         if !self.drain.swap(true, Ordering::SeqCst) {
+            warn!("interrupted: no further episode is begun, those under way are finished");
             say!("finishing the episodes under way; once more to end at once");
             signals.next().await;
         }
+        warn!("interrupted again: requests in flight are dropped");
         self.at_once.notify_one();
         tokio::select! {
             () = tokio::time::sleep(GRACE) => {}

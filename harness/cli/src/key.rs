@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use harness::endpoint::Secret;
+use harness::run::manifest::EndpointInfo;
 use harness::text::plain;
 
 use crate::args::RunArgs;
@@ -50,6 +51,14 @@ pub fn read(file: Option<&Path>, variable: Option<&str>) -> anyhow::Result<Optio
             Ok(key.filter(|key| !key.is_empty()))
         }
     }
+}
+
+/// The key of a run's endpoint: to be sent with its requests, and to show in nothing else. A scripted model has none.
+pub fn of(endpoint: &EndpointInfo, file: Option<&Path>) -> anyhow::Result<Option<Secret>> {
+    if endpoint.kind.starts_with("scripted:") {
+        return Ok(None);
+    }
+    read(file, endpoint.api_key_env.as_deref())
 }
 
 /// A key where it does not belong would be printed and stored with the rest.

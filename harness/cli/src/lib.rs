@@ -5,15 +5,22 @@
 
 #![allow(unreachable_pub, reason = "nothing but `run` leaves this crate, `pub` is the shorter word inside it")]
 
+mod announce;
 mod args;
 mod cmd;
+mod ending;
+mod events;
 mod exit;
 mod experiment;
 mod fit;
 mod interrupt;
 mod key;
+mod log;
 mod mcp;
+mod observe;
 mod oracle;
+#[cfg(feature = "otel")]
+mod otel;
 mod outlook;
 mod print;
 mod progress;

@@ -33,6 +33,26 @@ pub struct Progress {
     last_line: Option<Instant>,
 }
 
+/// What a notice says to somebody who waits, if it says anything.
+pub fn words_of(notice: &Notice) -> Option<String> {
+    Some(match notice {
+        Notice::Paused { pause, error } => {
+            format!(
+                "paused: the endpoint answers nobody ({}); one request asks again in {:.0} s",
+                plain(error),
+                pause.as_secs_f64()
+            )
+        }
+        Notice::Resumed { down } => {
+            format!("resumed: the endpoint answers again, after {:.0} s", down.as_secs_f64())
+        }
+        Notice::NoRepetitions { repetitions } => {
+            format!("too much fails: after {repetitions} repetitions failed attempts are not repeated any more")
+        }
+        Notice::InFlight { .. } | Notice::Halted(_) => return None,
+    })
+}
+
 impl Progress {
     pub fn new(jobs: usize) -> Self {
         let plain = !std::io::stderr().is_terminal();
@@ -57,33 +77,26 @@ impl Progress {
         self.bar.inc(1);
         let line = self.line(spent);
         self.bar.set_message(line.clone());
-        let due = self.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY);
-        let done = Some(self.bar.position()) == self.bar.length();
-        if self.plain && (due || done) {
-            self.last_line = Some(Instant::now());
+        if self.plain && self.due(Instant::now()) {
             say!("{}/{} {line}", self.bar.position(), self.bar.length().unwrap_or(0));
         }
     }
 
+    /// Whether the next plain line is due: the first, the last, and one now and then between them.
+    fn due(&mut self, now: Instant) -> bool {
+        let due = self.last_line.is_none_or(|last| now - last >= LINE_EVERY);
+        let done = Some(self.bar.position()) == self.bar.length();
+        if due || done {
+            self.last_line = Some(now);
+        }
+        due || done
+    }
+
     /// One line for what somebody who waits should know.
     pub fn notice(&self, notice: &Notice) {
-        let line = match notice {
-            Notice::Paused { pause, error } => {
-                format!(
-                    "paused: the endpoint answers nobody ({}); one request asks again in {:.0} s",
-                    plain(error),
-                    pause.as_secs_f64()
-                )
-            }
-            Notice::Resumed { down } => {
-                format!("resumed: the endpoint answers again, after {:.0} s", down.as_secs_f64())
-            }
-            Notice::NoRepetitions { repetitions } => {
-                format!("too much fails: after {repetitions} repetitions failed attempts are not repeated any more")
-            }
-            Notice::InFlight { .. } | Notice::Halted(_) => return,
-        };
-        self.bar.suspend(|| say!("{line}"));
+        if let Some(line) = words_of(notice) {
+            self.bar.suspend(|| say!("{line}"));
+        }
     }
 
     pub fn close(&self) {
@@ -119,5 +132,35 @@ impl Progress {
             parts.push(format!("${cost:.2}"));
         }
         parts.join(" · ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn off_a_terminal_a_line_is_due_now_and_then_and_at_the_end() {
+        let mut progress = Progress::new(1_000);
+        let start = Instant::now();
+        let mut due = Vec::new();
+        for second in 1..=1_000 {
+            progress.bar.inc(1);
+            if progress.due(start + Duration::from_secs(second) / 10) {
+                due.push(second);
+            }
+        }
+        assert_eq!(due, [1, 101, 201, 301, 401, 501, 601, 701, 801, 901, 1_000]);
+    }
+
+    #[test]
+    fn the_status_is_one_line() {
+        let mut progress = Progress::new(9);
+        progress.tally = Tally { ok: 1, wrong: 2, infra: 3, not_runnable: 1, ranked: 2 };
+        let line = progress.line(Spent { requests: 9, tokens: 12_345, cost: Some(0.5) });
+        assert_eq!(
+            line,
+            "ok 1 wrong 2 · success 33 % [6, 79] · ranked 2 · infra 3 · not runnable 1 · 12,345 tokens · $0.50"
+        );
     }
 }

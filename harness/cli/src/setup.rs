@@ -598,7 +598,7 @@ pub fn transport(endpoint: &EndpointInfo, key_file: Option<&Path>) -> anyhow::Re
             "no key is sent: this run names no variable with one; a key that came from a file needs --api-key-file again"
         );
     }
-    let api_key = key::read(key_file, endpoint.api_key_env.as_deref())?;
+    let api_key = key::of(endpoint, key_file)?;
     if api_key.as_ref().is_some_and(|key| !key.is_placeholder()) && is_unencrypted(&base_url) {
         say!(
             "the address begins with http: whoever is on the way to the endpoint can read the key and all that is asked"

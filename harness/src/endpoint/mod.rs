@@ -113,6 +113,11 @@ pub trait Transport: Send + Sync {
         let response = WireResponse { status: 404, retry_after_ms: None, request_id: None, body };
         Box::pin(std::future::ready(Ok(response)))
     }
+
+    /// Host and port of the server, where there is one.
+    fn server(&self) -> Option<(&str, Option<u16>)> {
+        None
+    }
 }
 
 /// Why there is no usable answer.

@@ -67,6 +67,8 @@ pub struct OpenAi {
     client: Client<OpenAIConfig>,
     service: Once,
     base_url: String,
+    /// Host and port, for those who ask where requests go.
+    server: Option<(String, Option<u16>)>,
 }
 
 impl OpenAi {
@@ -97,7 +99,8 @@ impl OpenAi {
         // Every field is set: the defaults come from environment variables that are none of this endpoint's business.
         let config = OpenAIConfig::new().with_api_base(&base_url).with_api_key("").with_org_id("").with_project_id("");
         let client = Client::build(service.http.clone(), config).with_http_service(service.clone());
-        Ok(Self { client, service, base_url })
+        let server = url.host_str().map(|host| (host.to_owned(), url.port_or_known_default()));
+        Ok(Self { client, service, base_url, server })
     }
 
     /// Without a slash at the end.
@@ -139,6 +142,10 @@ impl Transport for OpenAi {
 
     fn models(&self) -> BoxFuture<'_, Result<WireResponse, TransportError>> {
         Box::pin(async move { Ok(self.execute(Method::GET, "models", None).await?.response) })
+    }
+
+    fn server(&self) -> Option<(&str, Option<u16>)> {
+        self.server.as_ref().map(|(host, port)| (host.as_str(), *port))
     }
 }
 

@@ -8,8 +8,10 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
+use tracing::{Instrument as _, trace};
 
 use super::{EndpointError, ErrorKind, Route, Transport, WireResponse, classify, plain};
+use crate::spans;
 use crate::usage::Usage;
 
 /// How often and how patiently to repeat.
@@ -145,16 +147,25 @@ pub async fn with_turns<T: Turnstile>(
         if let Err(closed) = turnstile.enter().await {
             return Err(GaveUp { why: Why::Closed(closed), attempts });
         }
+        let span = spans::attempt(route, attempts.len() + 1);
+        trace!(parent: &span, body = %body, "sent");
         let start = Instant::now();
-        let answer = transport.post(route, body).await;
+        let answer = transport.post(route, body).instrument(span.clone()).await;
         let elapsed = start.elapsed();
+        if let Ok(response) = &answer {
+            span.record("status", i64::from(response.status));
+            trace!(parent: &span, body = response.body.as_str(), "received");
+        }
         let elapsed_ms = elapsed.as_secs_f64() * 1e3;
         let response = answer.as_ref().ok();
         let answer =
             answer.as_ref().map_err(|error| EndpointError::from(error.clone())).and_then(|body| classify(route, body));
         let counts = turnstile.leave(answer.as_ref(), elapsed);
         let mut error = match answer {
-            Ok(value) => return Ok(Answered { value, attempts, latency_ms: elapsed_ms, backoff_ms }),
+            Ok(value) => {
+                spans::attempted(&span, elapsed_ms, None);
+                return Ok(Answered { value, attempts, latency_ms: elapsed_ms, backoff_ms });
+            }
             Err(error) => error,
         };
         let wait = match (error.kind.retryable(), counts) {
@@ -182,6 +193,9 @@ pub async fn with_turns<T: Turnstile>(
             elapsed_ms,
             usage: response.and_then(WireResponse::usage),
         };
+        spans::attempted(&span, elapsed_ms, Some(&attempt));
+        // The waiting is no part of it.
+        drop(span);
         on_attempt(&attempt);
         attempts.push(attempt);
         let Some(wait_ms) = wait else { return Err(GaveUp { why: Why::Error(error), attempts }) };

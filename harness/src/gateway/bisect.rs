@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tracing::{info, warn};
 
 use super::{AskError, Gateway};
 use crate::catalogue::Catalogue;
@@ -17,6 +18,7 @@ use crate::ids::Digest;
 use crate::run::manifest::{RefusedSchema, RefusedSchemas};
 use crate::store::log::LogError;
 use crate::store::responses::ResponseStore;
+use crate::text::plain;
 use crate::tokens;
 
 /// What a probe says beside the tools: nothing that an episode would say.
@@ -67,6 +69,13 @@ impl Gateway {
                 Some(refused) => search.tell(refused),
                 None => break,
             }
+        }
+        let probes = known.sent;
+        if search.found.is_empty() {
+            info!(tools = tools.len(), probes, "no single schema was found to be refused");
+        }
+        for &tool in &search.found {
+            warn!(tool = %plain(&tools[tool].name), probes, "the schema of a tool is refused");
         }
         known.refused.extend(search.found.iter().map(|&tool| digests[tool].clone()));
         Ok(())

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::sync::OnceCell;
+use tracing::{Instrument as _, debug, warn};
 
 use super::landing::cap_in_sight;
 use super::manifest::OrderInfo;
@@ -15,12 +16,14 @@ use crate::arguments::Validators;
 use crate::catalogue::{Actor, Subset, View};
 use crate::conversation::Sampling;
 use crate::dataset::{Dataset, Query};
-use crate::episode::Episode;
+use crate::episode::{Episode, Outcome};
 use crate::episode_loop::{Cast, LoopSettings, Stage, Unfinished, run_episode};
 use crate::gateway::{AskError, Gateway};
 use crate::ids::{ActorId, Digest};
 use crate::schedule::{Halt, Notice};
+use crate::spans;
 use crate::strategy::{Prepared, Strategy, StrategyError};
+use crate::text::plain;
 use crate::toolbox::Toolbox;
 
 /// What happens during a run.
@@ -140,6 +143,15 @@ impl Stages<'_> {
 pub async fn run<E>(
     work: &Work<'_>,
     jobs: &[&Job],
+    observe: impl FnMut(RunEvent<'_>) -> Result<(), E>,
+) -> Result<(), RunError<E>> {
+    let span = spans::run(&work.dataset.name, jobs.len(), work.concurrency);
+    run_jobs(work, jobs, observe).instrument(span).await
+}
+
+async fn run_jobs<E>(
+    work: &Work<'_>,
+    jobs: &[&Job],
     mut observe: impl FnMut(RunEvent<'_>) -> Result<(), E>,
 ) -> Result<(), RunError<E>> {
     let validators = Validators::new(work.dataset.catalogue.clone());
@@ -158,8 +170,13 @@ pub async fn run<E>(
     let mut results = stream::iter(jobs.iter().enumerate().take_while(|(at, _)| !halted() && fits(*at)))
         .map(|(_, job)| {
             started.fetch_add(1, Ordering::SeqCst);
-            let stages = &stages;
-            async move { (*job, run_job::<E>(stages, job).await) }
+            let (stages, span) = (&stages, spans::episode(job));
+            async move {
+                let result = run_job::<E>(stages, job).await;
+                log_end(&result);
+                (*job, result)
+            }
+            .instrument(span)
         })
         .buffer_unordered(work.concurrency.max(1));
     let mut first_error = None;
@@ -201,9 +218,32 @@ pub async fn run<E>(
         observe(RunEvent::Endpoint(&notice)).map_err(RunError::Observer)?;
     }
     if let Some(cap) = landed {
+        warn!(cap = cap.as_str(), "a cap is near: no further query was begun");
         return Err(RunError::Unfinished(Unfinished::Ask(AskError::Capped(cap))));
     }
     first_error.map_or(Ok(()), Err)
+}
+
+/// Says in the log how an episode ended, within its span. Only what went wrong is news; `episodes.jsonl` holds the others.
+fn log_end<E>(result: &Result<Episode, RunError<E>>) {
+    match result {
+        Ok(episode) => {
+            let outcome = episode.outcome.label();
+            tracing::Span::current().record("outcome", outcome.as_str());
+            if let Outcome::Failed { message, .. } = &episode.outcome {
+                warn!(outcome, reason = %plain(message), "episode failed");
+            } else {
+                debug!(outcome, turns = episode.turns.len(), leaks = episode.leaks, "episode finished");
+            }
+        }
+        Err(RunError::Unfinished(why)) => warn!(reason = %plain(&why.to_string()), "episode left unfinished"),
+        Err(RunError::Prepare { error, .. }) => {
+            warn!(reason = %plain(&error.to_string()), "the strategy of an episode cannot be prepared");
+        }
+        Err(RunError::Plan(why)) => warn!(reason = %plain(why), "episode does not fit the plan"),
+        // Episodes do not observe.
+        Err(RunError::Observer(_)) => {}
+    }
 }
 
 /// Jobs of the query that begins at this place of the plan, if one does.

@@ -16,11 +16,13 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
+use tracing::{error, info, warn};
 
 use self::adaptive::Adaptive;
 use self::breaker::{Breaker, Change, LONGEST_PAUSE, Way};
 use self::bucket::Bucket;
 use crate::episode::LimitKind;
+use crate::text::plain;
 
 /// How long an endpoint may be down before a run ends.
 pub const DEFAULT_DOWNTIME: Duration = Duration::from_secs(10 * 60);
@@ -98,6 +100,26 @@ pub enum Notice {
         repetitions: u64,
     },
     Halted(Halt),
+}
+
+impl Notice {
+    /// Says it in the log, within the request that brought it about.
+    fn log(&self) {
+        match self {
+            Self::Paused { pause, error } => {
+                warn!(pause_s = pause.as_secs_f64(), reason = %plain(error), "paused: the endpoint answers nobody");
+            }
+            Self::Resumed { down } => info!(down_s = down.as_secs_f64(), "resumed: the endpoint answers again"),
+            Self::InFlight { limit } => info!(limit, "another limit on requests in flight"),
+            Self::NoRepetitions { repetitions } => {
+                warn!(repetitions, "too much fails: failed attempts are not repeated any more");
+            }
+            Self::Halted(Halt::Cap(cap)) => warn!(cap = cap.as_str(), "stopped at a cap: no further request is sent"),
+            Self::Halted(Halt::Down { seconds, error }) => {
+                error!(down_s = seconds, reason = %plain(error), "gave up: the endpoint answers nobody");
+            }
+        }
+    }
 }
 
 /// Lets requests through.
@@ -287,6 +309,7 @@ impl State {
     }
 
     fn tell(&self, notice: Notice) {
+        notice.log();
         // The receiver lives as long as this.
         let _ = self.notices.send(notice);
     }

@@ -193,6 +193,21 @@ pub fn print_report(
     format: Format,
     files: &Path,
 ) -> anyhow::Result<()> {
+    print_out(&write_report(dataset, stored, subsets, format, files)?)?;
+    if format == Format::Human {
+        say!("files: {}", files.display());
+    }
+    Ok(())
+}
+
+/// Writes the report files; the table that goes with them.
+pub fn write_report(
+    dataset: &Dataset,
+    stored: &StoredRun,
+    subsets: &HashMap<u32, Subset>,
+    format: Format,
+    files: &Path,
+) -> anyhow::Result<String> {
     let judge = Scorer::new(dataset, &stored.manifest, subsets);
     let scores = judge.all(&stored.episodes)?;
     let queries = judge.planned(&stored.plan).or_exit(Exit::Dataset)?;
@@ -215,11 +230,7 @@ pub fn print_report(
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    print_out(&text)?;
-    if format == Format::Human {
-        say!("files: {}", files.display());
-    }
-    Ok(())
+    Ok(text)
 }
 
 /// The width that the tables are laid out for where nothing says otherwise.

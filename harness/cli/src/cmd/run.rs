@@ -1,32 +1,38 @@
 //! `toolgauge run`: asks a model, as only `doctor` does beside it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use harness::catalogue::Subset;
 use harness::chat::{ChatRequest, Message};
 use harness::clock::Stopwatch;
 use harness::dataset::Dataset;
 use harness::endpoint::{Profile, RetryPolicy, Route, classify};
 use harness::episode::Episode;
-use harness::episode_loop::Unfinished;
-use harness::gateway::{AskError, Caps, Gateway, GatewayParts, is_probe, lessons, refused_schemas};
+use harness::gateway::{Caps, Gateway, GatewayParts, Spent, is_probe, lessons, refused_schemas};
 use harness::ids::{Digest, JobKey};
+use harness::metric::score::Score;
 use harness::registry::Registry;
-use harness::run::dir::{RunDir, RunDirError, StoredRun};
-use harness::run::executor::{RunError, RunEvent, Work, run as run_jobs};
-use harness::run::manifest::{Axis, EndpointInfo, Finish, Manifest, Probe};
-use harness::run::plan::{Estimate, Job};
+use harness::run::dir::{RunDir, StoredRun};
+use harness::run::executor::{RunEvent, Work, run as run_jobs};
+use harness::run::manifest::{EndpointInfo, Finish, Manifest, Probe};
+use harness::run::plan::Job;
 use harness::store::responses::ResponseStore;
-use harness::strategy::StrategyError;
 use harness::text::{grouped, plain, plural};
-use harness::usage::{Price, Usage};
+use harness::usage::Usage;
+use tracing::{error, info};
 
+use crate::announce::print_plan;
 use crate::args::{Format, RunArgs, seconds};
-use crate::cmd::report::{Scorer, print_report};
-use crate::exit::{Exit, OrExit as _, expected};
+use crate::cmd::report::{Scorer, print_report, scores, write_report};
+use crate::ending::{Ending, Halt, conclude, ending, resume_with};
+use crate::events::{Event, Events};
+use crate::exit::{Exit, Expected, OrExit as _, expected};
 use crate::interrupt::Interrupts;
+use crate::key;
+use crate::observe::{check, observe};
 use crate::outlook::Outlook;
 use crate::print::say;
 use crate::progress::Progress;
@@ -38,17 +44,22 @@ use crate::setup::{
 pub const RUNS: &str = "runs";
 /// Infrastructure failures in a row, before any success, after which an endpoint counts as down.
 const DOWN_AFTER: usize = 3;
-/// Share of pairs on which two strategies differ that the plan assumes; the report uses what was observed.
-const ASSUMED_DISCORDANCE: f64 = 0.10;
 /// A sample smaller than this says nothing.
 const LEAST_SAMPLE: usize = 8;
 
 pub fn run(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(run_async(registry, args))
+    let result = runtime.block_on(run_async(registry, args));
+    if let Err(error) = &result {
+        let exit = error.downcast_ref::<Expected>().map_or(Exit::Bug, |expected| expected.exit);
+        // Where not even this can be told, the error itself is the news.
+        let _ = Events { on: args.observe.json }.failed(exit, plain(&error.to_string()));
+    }
+    result
 }
 
 async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> {
+    check(&args.observe)?;
     if let Some(path) = &args.resume {
         let (dir, stored) = RunDir::resume(path).or_exit(Exit::Usage)?;
         check_endpoint(&stored.manifest, args.profile.as_ref())?;
@@ -73,6 +84,7 @@ async fn run_async(registry: &Registry, args: &RunArgs) -> anyhow::Result<Exit> 
         planned.manifest.probe = probe;
     }
     print_plan(&planned);
+    Events { on: args.observe.json }.tell(&Event::planned(&planned))?;
     if args.dry_run {
         return Ok(Exit::Ok);
     }
@@ -99,87 +111,170 @@ fn new_run_path(manifest: &Manifest) -> PathBuf {
     Path::new(RUNS).join(format!("{time}-{name}-{}", &hash.short()[..8]))
 }
 
-async fn execute(registry: &Registry, args: &RunArgs, mut dir: RunDir, run: Run) -> anyhow::Result<Exit> {
-    let Run { dataset, mut manifest, plan, episodes, key_file } = run;
-    let subsets = subsets_of(&dataset, &manifest)?;
+/// Works on a run while its log and whoever else was named listen.
+async fn execute(registry: &Registry, args: &RunArgs, dir: RunDir, run: Run) -> anyhow::Result<Exit> {
+    let key_of = |endpoint| key::of(endpoint, run.key_file.as_deref());
+    let key = run.manifest.endpoint.as_ref().map(key_of).transpose()?.flatten();
+    let observed = observe(&args.observe, dir.path(), key)?;
+    let exit = work_on(registry, args, dir, run).await;
+    match &exit {
+        Ok(exit) => info!(exit = *exit as u8, "run ended"),
+        Err(why) => error!(reason = %plain(&why.to_string()), "run ended by an error"),
+    }
+    observed.close();
+    exit
+}
+
+async fn work_on(registry: &Registry, args: &RunArgs, mut dir: RunDir, mut run: Run) -> anyhow::Result<Exit> {
+    let events = Events { on: args.observe.json };
+    let subsets = subsets_of(&run.dataset, &run.manifest)?;
     let done: HashSet<&JobKey> =
-        episodes.iter().filter(|episode| !episode.outcome.is_infra_failure()).map(|episode| &episode.job).collect();
-    let again = episodes.len() - done.len();
-    let todo: Vec<&Job> = plan.iter().filter(|job| !done.contains(&job.key)).collect();
+        run.episodes.iter().filter(|episode| !episode.outcome.is_infra_failure()).map(|episode| &episode.job).collect();
+    let again = run.episodes.len() - done.len();
+    let todo: Vec<&Job> = run.plan.iter().filter(|job| !done.contains(&job.key)).collect();
     if args.resume.is_some() {
         let tried_again = match again {
             0 => String::new(),
             again => format!(", {}", plural(again as u64, "that failed is tried again", "that failed are tried again")),
         };
-        let planned = plural(plan.len() as u64, "episode", "episodes");
+        let planned = plural(run.plan.len() as u64, "episode", "episodes");
         say!("{}: {} of {planned} done{tried_again}", dir.path().display(), grouped(done.len() as u64));
     }
-    let mut how = Ending::Complete;
-    let mut most_in_flight = manifest.finish.as_ref().map_or(0, |finish| finish.most_in_flight);
+    let path = dir.path().to_owned();
+    let folder = plain(&path.display().to_string());
+    events.tell(&Event::started(folder.clone(), args.resume.is_some(), todo.len(), done.len()))?;
+    info!(
+        toolgauge = env!("CARGO_PKG_VERSION"),
+        folder,
+        dataset = %plain(&run.manifest.dataset.name),
+        model = run.manifest.endpoint.as_ref().map(|endpoint| plain(&endpoint.profile.model)),
+        episodes = todo.len(),
+        done = done.len(),
+        "run begun"
+    );
+    let most_in_flight = run.manifest.finish.as_ref().map_or(0, |finish| finish.most_in_flight);
+    let mut did = Did { how: Ending::Complete, most_in_flight, spent: None };
     if !todo.is_empty() {
-        let interrupts = Interrupts::listen(resume_with(dir.path()));
-        let gateway = gateway(args, &dir, manifest.endpoint.as_ref(), key_file.as_deref())?;
-        let scorer = Scorer::new(&dataset, &manifest, &subsets);
-        let mut progress = Progress::new(todo.len());
-        let mut down = Downtime::default();
-        let work = Work {
-            dataset: &dataset,
-            subsets: subsets.clone(),
-            strategies: strategies_of(registry, &dataset, &manifest)?,
-            gateway: &gateway,
-            settings: manifest.settings.clone(),
-            sampling: sampling_of(&manifest),
-            order: manifest.order.clone(),
-            seed: manifest.seed,
-            concurrency: gateway.profile().concurrency,
-            drain: interrupts.drain(),
-        };
-        let mut finished = 0;
-        let observe = |event: RunEvent<'_>| -> Result<(), Halt> {
-            match event {
-                RunEvent::Finished { episode, .. } => {
-                    dir.add(episode)?;
-                    finished += 1;
-                    let score = scorer.score(episode).map_err(Halt::Bug)?;
-                    progress.finished(episode, &score, gateway.spent());
-                    down.watch(episode)
-                }
-                RunEvent::Unfinished { .. } => Ok(()),
-                RunEvent::Endpoint(notice) => {
-                    progress.notice(notice);
-                    Ok(())
-                }
-            }
-        };
-        let result = tokio::select! {
-            result = run_jobs(&work, &todo, observe) => result,
-            never = drop_requests(&interrupts, &gateway) => match never {},
-        };
-        progress.close();
-        most_in_flight = most_in_flight.max(gateway.most_in_flight());
-        how = ending(result, interrupts.run_is_over(), todo.len() - finished)?;
-        if let Ending::Capped(why) = &mut how {
-            why.push_str(&used(&dir, &gateway)?);
-        }
+        did = ask(registry, args, &mut dir, (&run, &subsets, &todo), events).await?;
+        did.most_in_flight = did.most_in_flight.max(most_in_flight);
     }
     // Also where nothing was left to do: a process may have died after its last episode and before this line, and what an
     // earlier one wrote here, that it was interrupted, would stand for ever.
-    let complete = manifest.finish.as_ref().is_some_and(|finish| finish.how == "complete");
+    let complete = run.manifest.finish.as_ref().is_some_and(|finish| finish.how == "complete");
     if !todo.is_empty() || !complete {
-        manifest.finish = Some(finish(&how, &dir, most_in_flight, &dataset)?);
-        dir.update(&manifest).or_exit(Exit::Usage)?;
+        run.manifest.finish = Some(finish(&did, &dir, &run.dataset)?);
+        dir.update(&run.manifest).or_exit(Exit::Usage)?;
     }
-    let path = dir.path().to_owned();
     drop(dir);
     let stored = StoredRun::read(&path).or_exit(Exit::Usage)?;
     let files = path.join("report");
-    print_report(&dataset, &stored, &subsets, Format::Human, &files)?;
-    let failures = stored.episodes.iter().filter(|episode| episode.outcome.is_infra_failure()).count();
-    Ok(conclude(&how, &path, failures, args.max_failures))
+    if events.on {
+        write_report(&run.dataset, &stored, &subsets, Format::Human, &files)?;
+    } else {
+        print_report(&run.dataset, &stored, &subsets, Format::Human, &files)?;
+    }
+    let failed = stored.episodes.iter().filter(|episode| episode.outcome.is_infra_failure()).count();
+    let exit = conclude(&did.how, &path, failed, args.max_failures);
+    if events.on {
+        tell_end(events, (&run.dataset, &stored, &subsets), &did, (exit, failed), &files)?;
+    }
+    Ok(exit)
 }
 
-fn resume_with(path: &Path) -> String {
-    format!("resume with: toolgauge run --resume {}", path.display())
+/// What a process did of a run.
+struct Did {
+    how: Ending,
+    most_in_flight: usize,
+    /// `None` if there was nothing to do.
+    spent: Option<Spent>,
+}
+
+/// Runs what is left of a plan.
+async fn ask(
+    registry: &Registry,
+    args: &RunArgs,
+    dir: &mut RunDir,
+    (run, subsets, todo): (&Run, &HashMap<u32, Subset>, &[&Job]),
+    events: Events,
+) -> anyhow::Result<Did> {
+    let Run { dataset, manifest, key_file, .. } = run;
+    let interrupts = Interrupts::listen(resume_with(dir.path()));
+    let gateway = gateway(args, dir, manifest.endpoint.as_ref(), key_file.as_deref())?;
+    let scorer = Scorer::new(dataset, manifest, subsets);
+    let mut progress = Progress::new(todo.len());
+    let mut down = Downtime::default();
+    let work = Work {
+        dataset,
+        subsets: subsets.clone(),
+        strategies: strategies_of(registry, dataset, manifest)?,
+        gateway: &gateway,
+        settings: manifest.settings.clone(),
+        sampling: sampling_of(manifest),
+        order: manifest.order.clone(),
+        seed: manifest.seed,
+        concurrency: gateway.profile().concurrency,
+        drain: interrupts.drain(),
+    };
+    let mut finished = 0;
+    let observe = |event: RunEvent<'_>| -> Result<(), Halt> {
+        match event {
+            RunEvent::Finished { episode, done, of } => {
+                dir.add(episode)?;
+                finished += 1;
+                let score = scorer.score(episode).map_err(Halt::Bug)?;
+                let spent = gateway.spent();
+                progress.finished(episode, &score, spent);
+                events.tell(&Event::episode(episode, &score, (done, of), spent)).map_err(Halt::Output)?;
+                down.watch(episode)
+            }
+            RunEvent::Unfinished { .. } => Ok(()),
+            RunEvent::Endpoint(notice) => {
+                progress.notice(notice);
+                let event = Event::notice(notice);
+                event.map_or(Ok(()), |event| events.tell(&event)).map_err(Halt::Output)
+            }
+        }
+    };
+    let result = tokio::select! {
+        result = run_jobs(&work, todo, observe) => result,
+        never = drop_requests(&interrupts, &gateway) => match never {},
+    };
+    progress.close();
+    let mut how = ending(result, interrupts.run_is_over(), todo.len() - finished)?;
+    if let Ending::Capped(why) = &mut how {
+        why.push_str(&used(dir, &gateway)?);
+    }
+    Ok(Did { how, most_in_flight: gateway.most_in_flight(), spent: Some(gateway.spent()) })
+}
+
+/// The last events of a run: what its notes warn of, where its report is, what came of it.
+fn tell_end(
+    events: Events,
+    (dataset, stored, subsets): (&Dataset, &StoredRun, &HashMap<u32, Subset>),
+    did: &Did,
+    (exit, failed): (Exit, usize),
+    files: &Path,
+) -> anyhow::Result<()> {
+    let finish = stored.manifest.finish.as_ref();
+    for warning in finish.map(Event::warnings).unwrap_or_default() {
+        events.tell(&warning)?;
+    }
+    events.tell(&Event::Report { path: plain(&files.display().to_string()) })?;
+    let scores = scores(dataset, stored, subsets)?;
+    let count = |counts: fn(&Score) -> bool| scores.iter().filter(|score| counts(score)).count();
+    events.tell(&Event::Finished {
+        how: finish.map_or("unknown", |finish| finish.how.as_str()),
+        reason: did.how.reason(),
+        exit: exit as u8,
+        planned: stored.plan.len(),
+        episodes: stored.episodes.len(),
+        failed,
+        not_runnable: count(|score| score.not_runnable),
+        ok: count(|score| score.success == Some(true)),
+        // What failed or did not run is no success either, and is counted as what it is.
+        wrong: count(|score| score.success == Some(false) && !score.infra_failure && !score.not_runnable),
+        spent: did.spent.map(Into::into),
+    })
 }
 
 /// What a run had used when its cap stopped it. Episodes that the stop cut off were paid for as well.
@@ -204,88 +299,7 @@ fn used(dir: &RunDir, gateway: &Gateway) -> anyhow::Result<String> {
     ))
 }
 
-/// Says how to go on, and which code that means.
-fn conclude(how: &Ending, path: &Path, failures: usize, allowed: usize) -> Exit {
-    let resume = resume_with(path);
-    match how {
-        Ending::Capped(why) => {
-            say!(
-                "toolgauge: {why}; episodes that are missing from queries in the table count as failures. A resumed run has no cap \
-                 unless it is given one, a higher one than before; {resume}"
-            );
-            Exit::Capped
-        }
-        Ending::NotRecorded(why) => {
-            say!("toolgauge: {why}; a resumed run asks the endpoint unless it is --offline too; {resume}");
-            Exit::Capped
-        }
-        Ending::Interrupted => {
-            say!("toolgauge: interrupted; {resume}");
-            Exit::Interrupted
-        }
-        Ending::Endpoint(why) => {
-            say!("toolgauge: the endpoint cannot be used: {}\n{resume}", plain(why));
-            Exit::Endpoint
-        }
-        Ending::Complete if failures > allowed => {
-            let failures = plural(failures as u64, "episode", "episodes");
-            say!("toolgauge: {failures} failed for want of an answer ({allowed} allowed). {resume}");
-            Exit::Failures
-        }
-        Ending::Complete => Exit::Ok,
-    }
-}
-
-/// How a run ended.
-#[derive(Debug)]
-enum Ending {
-    Complete,
-    Capped(String),
-    NotRecorded(String),
-    Interrupted,
-    Endpoint(String),
-}
-
-/// Why the observer stops a run.
-#[derive(Debug, thiserror::Error)]
-enum Halt {
-    #[error(transparent)]
-    Write(#[from] RunDirError),
-    #[error("{0}")]
-    Down(String),
-    #[error("{0}")]
-    Bug(String),
-}
-
-fn ending(result: Result<(), RunError<Halt>>, drained: bool, left: usize) -> anyhow::Result<Ending> {
-    match result {
-        Ok(()) if drained && left > 0 => Ok(Ending::Interrupted),
-        Ok(()) => Ok(Ending::Complete),
-        Err(RunError::Unfinished(Unfinished::Ask(AskError::Stopping))) => Ok(Ending::Interrupted),
-        Err(RunError::Unfinished(Unfinished::Ask(error @ AskError::Capped(_)))) => {
-            Ok(Ending::Capped(error.to_string()))
-        }
-        Err(RunError::Unfinished(Unfinished::Ask(error @ AskError::NotRecorded { .. }))) => {
-            Ok(Ending::NotRecorded(error.to_string()))
-        }
-        Err(RunError::Unfinished(Unfinished::Ask(AskError::Endpoint(failure)))) => {
-            Ok(Ending::Endpoint(failure.to_string()))
-        }
-        Err(RunError::Unfinished(Unfinished::Ask(error @ AskError::Down { .. }))) => {
-            Ok(Ending::Endpoint(format!("{error}; what has no answer is unfinished and has not failed")))
-        }
-        Err(RunError::Observer(Halt::Down(why))) => Ok(Ending::Endpoint(why)),
-        Err(RunError::Unfinished(Unfinished::Ask(AskError::Store(error)))) => Err(expected(Exit::Usage, error)),
-        Err(RunError::Observer(Halt::Write(error))) => Err(expected(Exit::Usage, error)),
-        Err(
-            error @ (RunError::Prepare { error: StrategyError::Unavailable(_), .. }
-            | RunError::Unfinished(Unfinished::Unavailable { .. })),
-        ) => Err(expected(Exit::Usage, error)),
-        Err(error) => Err(anyhow::anyhow!(error.to_string())),
-    }
-}
-
-fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize, dataset: &Dataset) -> anyhow::Result<Finish> {
+fn finish(did: &Did, dir: &RunDir, dataset: &Dataset) -> anyhow::Result<Finish> {
     let stored = StoredRun::read(dir.path()).or_exit(Exit::Usage)?;
     let store = dir.responses().or_exit(Exit::Usage)?;
     let failures = stored.episodes.iter().any(|episode| episode.outcome.is_infra_failure());
@@ -297,7 +311,7 @@ fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize, dataset: &Dataset) 
     let schemas = stored.manifest.endpoint.as_ref().map(refused).transpose().or_exit(Exit::Usage)?.flatten();
     Ok(Finish {
         at: harness::clock::now_utc(),
-        how: match how {
+        how: match did.how {
             Ending::Complete if failures => "complete with failures",
             Ending::Complete => "complete",
             Ending::Capped(_) | Ending::NotRecorded(_) => "capped",
@@ -310,7 +324,7 @@ fn finish(how: &Ending, dir: &RunDir, most_in_flight: usize, dataset: &Dataset) 
         possibly_billed: store.possibly_billed(),
         failed_attempts: store.failed_attempts(),
         wasted_tokens: store.wasted().values().map(Usage::total).sum(),
-        most_in_flight,
+        most_in_flight: did.most_in_flight,
         schemas,
         lessons: lessons(&store).or_exit(Exit::Usage)?,
     })
@@ -387,110 +401,6 @@ fn gateway(
 fn read_recording(path: &Path) -> anyhow::Result<ResponseStore> {
     let file = if path.is_dir() { path.join("responses.jsonl") } else { path.to_owned() };
     ResponseStore::read(&file).or_exit(Exit::Usage)
-}
-
-fn print_plan(planned: &Planned) {
-    let manifest = &planned.manifest;
-    let selection = &manifest.selection;
-    let sampled = if selection.sampled {
-        format!(", a random subset of {}", grouped(selection.of as u64))
-    } else {
-        String::new()
-    };
-    let queries = plural(selection.queries as u64, "query", "queries");
-    say!(
-        "plan: {} {} · split {} · {queries}{sampled} · {}",
-        plain(&manifest.dataset.name),
-        plain(&manifest.dataset.revision),
-        plain(&selection.split),
-        plural(manifest.jobs as u64, "episode", "episodes")
-    );
-    print_asked(planned);
-    if let Some(own) = &manifest.candidates {
-        say!(
-            "{} asked of candidates of their own, {:.1} tools on average and {} at most, and not of the whole catalogue",
-            plural(own.queries as u64, "query is", "queries are"),
-            own.mean,
-            grouped(own.most as u64)
-        );
-    }
-    let asks = |row: &&Outlook| row.estimate.requests > 0 || row.never_runs() || row.doubts().is_some();
-    let asking: Vec<&Outlook> = planned.outlooks.iter().filter(asks).collect();
-    if asking.is_empty() {
-        say!("no model is asked");
-        return;
-    }
-    let price = manifest.endpoint.as_ref().and_then(|endpoint| endpoint.price);
-    say!(
-        "{:<24} {:>6} {:>9} {:>9} {:>16} {:>10}",
-        "strategy",
-        manifest.axis.noun(),
-        "episodes",
-        "requests",
-        "tokens (est.)",
-        "price"
-    );
-    for row in asking {
-        print_outlook(row, price);
-    }
-    let comparisons = manifest.strategies.iter().filter(|info| info.meta.drives_model).count().saturating_sub(1);
-    let pairs = selection.queries as u64;
-    let alpha = 0.05 / comparisons.max(1) as f64;
-    if comparisons > 0 {
-        let shown = harness::metric::stats::smallest_difference(pairs, ASSUMED_DISCORDANCE, alpha).map_or_else(
-            || format!("none: {}", plural(pairs, "pair is too few", "pairs are too few")),
-            |difference| plural((100.0 * difference).round() as u64, "point", "points"),
-        );
-        say!(
-            "smallest difference in success this plan could show: {shown} (80 % power, {}, if {:.0} % of the pairs disagree)",
-            plural(comparisons as u64, "comparison", "comparisons"),
-            100.0 * ASSUMED_DISCORDANCE
-        );
-    }
-}
-
-/// Where not all queries are asked, and why.
-fn print_asked(planned: &Planned) {
-    let Planned { manifest, asked, skills, .. } = planned;
-    let planned = manifest.selection.queries;
-    let queries = plural(planned as u64, "query", "queries");
-    if let Some((there, of)) = skills {
-        say!("{} of {} a tool there", grouped(*there as u64), plural(*of as u64, "skill holds", "skills hold"));
-    }
-    let fewer = asked.iter().filter(|(_, asked)| *asked < planned);
-    match manifest.axis {
-        Axis::Tools => {
-            for (size, asked) in fewer {
-                let (at, asked) = (manifest.axis.count(*size), grouped(*asked as u64));
-                say!("at {at}: {asked} of {queries}; what does the job of the others is not always there");
-            }
-        }
-        // All sets of skills are asked the same.
-        Axis::Skills { .. } => {
-            for (size, asked) in fewer.take(1) {
-                let (at, asked) = (manifest.axis.count(*size), grouped(*asked as u64));
-                say!("at every number of skills: {asked} of {queries}, those that {at} can answer");
-            }
-        }
-    }
-}
-
-/// A line of the plan. What will not run takes no requests.
-fn print_outlook(row: &Outlook, price: Option<Price>) {
-    let Estimate { strategy, size, episodes, requests, input_tokens, output_tokens, .. } = &row.estimate;
-    let start = format!("{:<24} {size:>6} {episodes:>9}", plain(strategy));
-    let doubts = row.doubts();
-    if row.never_runs() {
-        say!("{start} {}", doubts.unwrap_or_default());
-        return;
-    }
-    let cost = price.map(|price| {
-        price.cost(&Usage { input_tokens: *input_tokens, output_tokens: *output_tokens, ..Usage::default() })
-    });
-    let price = cost.map_or("unknown".to_owned(), |cost| format!("${cost:.2}"));
-    let tokens = format!("{}{}", if row.at_most { "at most " } else { "" }, input_tokens + output_tokens);
-    let doubts = doubts.map_or_else(String::new, |doubts| format!("  {doubts}"));
-    say!("{start} {requests:>9} {tokens:>16} {price:>10}{doubts}");
 }
 
 /// Measures speed, then says how many queries fit the budget.

@@ -57,7 +57,7 @@ fn ask_on_a_small_disk(dir: &Path, kib: u32, mock: &BlockingMock, args: &[&str])
     let mut command = Command::new("bash");
     let limit = format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\"");
     command.args(["-c", &limit, "bash", env!("CARGO_BIN_EXE_toolgauge")]).args(args).current_dir(dir);
-    command.env_remove("OPENAI_API_KEY").env_remove("TOOLGAUGE_PROFILE");
+    command.env_remove("OPENAI_API_KEY").env_remove("TOOLGAUGE_PROFILE").env_remove("TOOLGAUGE_LOG");
     outcome(&at(&mut command, mock).output().unwrap())
 }
 

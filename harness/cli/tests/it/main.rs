@@ -15,6 +15,7 @@ mod mcp;
 mod mcp_http;
 mod mcp_keys;
 mod mock_server;
+mod observe;
 mod process;
 mod public_data;
 mod run;

@@ -166,8 +166,8 @@ fn the_key_is_in_nothing_that_is_written_or_printed() {
     let atlas = atlas().display().to_string();
     let plan = ["run", "-d", &atlas, "-s", "bm25,bm25-llm", "-n", "50", "--sample", "30", "--max-failures", "99"];
     let must: [&[&str]; 8] = [
-        &[&plan[..], &["--out", "a"]].concat(),
-        &["run", "--resume", "a", "--max-failures", "99"],
+        &[&plan[..], &["--out", "a", "--log-level", "trace"]].concat(),
+        &["run", "--resume", "a", "--max-failures", "99", "--json"],
         &["report", "a", "--cassette", "cassette.jsonl"],
         &["report", "a", "--format", "json"],
         &["rescore", "a"],
@@ -194,7 +194,8 @@ fn the_key_is_in_nothing_that_is_written_or_printed() {
     let failed = episodes(&dir.path().join("a")).iter().filter(|episode| episode.outcome.is_infra_failure()).count();
     assert!(failed > 0 && store.failed_attempts() > failed && !store.is_empty(), "every kind of answer was given");
     let stars = |file: &str| fs::read_to_string(dir.path().join(file)).unwrap().contains("***");
-    assert!(stars("a/responses.jsonl") && stars("a/episodes.jsonl") && stars("cassette.jsonl"), "the key was there");
+    let written = ["a/responses.jsonl", "a/episodes.jsonl", "a/log.jsonl", "cassette.jsonl"];
+    assert!(written.into_iter().all(stars), "the key was there");
     let log = files(&dir.path().join("log"));
     assert!(log.len() == 1 && log[0].1.lines().count() > 5 && log[0].1.contains("***"), "{said}");
     assert_no_trace(dir.path(), said);

@@ -22,7 +22,10 @@ pub(crate) fn atlas() -> PathBuf {
 pub(crate) fn toolgauge(dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_toolgauge"));
     command.current_dir(dir).env("NO_COLOR", "1").env("COLUMNS", "110");
-    for name in ["OPENAI_BASE_URL", "OPENAI_API_KEY", "TOOLGAUGE_MODEL", "TOOLGAUGE_PROFILE"] {
+    for name in ["OPENAI_BASE_URL", "OPENAI_API_KEY", "TOOLGAUGE_MODEL", "TOOLGAUGE_PROFILE", "TOOLGAUGE_LOG"] {
+        command.env_remove(name);
+    }
+    for name in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_SDK_DISABLED"] {
         command.env_remove(name);
     }
     command
