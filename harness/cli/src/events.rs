@@ -100,6 +100,8 @@ pub enum Event<'e> {
 pub struct EstimatedUse {
     requests: u64,
     tokens: u64,
+    /// The tokens are a bound: how much a strategy will show is not known.
+    at_most: bool,
 }
 
 /// What the answers in the run's store took.
@@ -135,6 +137,7 @@ impl<'e> Event<'e> {
             estimate: EstimatedUse {
                 requests: estimates().map(|row| row.requests).sum(),
                 tokens: estimates().map(|row| row.input_tokens + row.output_tokens).sum(),
+                at_most: planned.outlooks.iter().any(|row| row.at_most),
             },
         }
     }

@@ -73,7 +73,7 @@ impl Interrupts {
             say!("finishing the episodes under way; once more to end at once");
             signals.next().await;
         }
-        warn!("interrupted again: requests in flight are dropped");
+        warn!("interrupted: the run ends at once, requests in flight are dropped");
         self.at_once.notify_one();
         tokio::select! {
             () = tokio::time::sleep(GRACE) => {}

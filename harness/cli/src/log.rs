@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Subscriber};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{LookupSpan, Scope};
@@ -26,6 +26,8 @@ use crate::print::say;
 
 /// Name of the log in a run folder.
 pub const LOG: &str = "log.jsonl";
+/// Characters of a text that are told, except at `trace`, where every word is wanted: whoever writes it must not decide how long.
+const LONGEST: usize = 2_000;
 
 /// Writes events, each with the spans that it lies in.
 pub struct Log {
@@ -54,6 +56,17 @@ impl Words {
     pub fn clean(&self, text: &str) -> String {
         let text = self.0.as_ref().map_or(Cow::Borrowed(text), |key| Cow::Owned(key.redact(text)));
         plain(&text)
+    }
+
+    /// The same, cut off behind so many characters that they say what there is to say. What was a key is no key any more by then.
+    pub fn short(&self, text: &str) -> String {
+        let mut text = self.clean(text);
+        let cut = text.char_indices().nth(LONGEST).map(|(at, _)| at);
+        if let Some(at) = cut {
+            text.truncate(at);
+            text.push('…');
+        }
+        text
     }
 }
 
@@ -86,8 +99,8 @@ impl Log {
         }
     }
 
-    fn visitor<'v>(&'v self, into: &'v mut Map<String, Value>) -> Visitor<'v> {
-        Visitor { words: &self.words, into }
+    fn visitor<'v>(&'v self, into: &'v mut Map<String, Value>, level: Level) -> Visitor<'v> {
+        Visitor { words: &self.words, into, whole: level == Level::TRACE }
     }
 }
 
@@ -95,14 +108,14 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Log {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, cx: Context<'_, S>) {
         let Some(span) = cx.span(id) else { return };
         let mut fields = Map::new();
-        attributes.record(&mut self.visitor(&mut fields));
+        attributes.record(&mut self.visitor(&mut fields, *attributes.metadata().level()));
         span.extensions_mut().insert(Fields(fields));
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, cx: Context<'_, S>) {
         let Some(span) = cx.span(id) else { return };
         if let Some(Fields(fields)) = span.extensions_mut().get_mut::<Fields>() {
-            values.record(&mut self.visitor(fields));
+            values.record(&mut self.visitor(fields, *span.metadata().level()));
         }
     }
 
@@ -112,7 +125,7 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Log {
         line.insert("level".to_owned(), event.metadata().level().as_str().to_lowercase().into());
         // Its place is before the fields, whatever their order.
         line.insert("message".to_owned(), Value::Null);
-        event.record(&mut self.visitor(&mut line));
+        event.record(&mut self.visitor(&mut line, *event.metadata().level()));
         for span in cx.event_scope(event).into_iter().flat_map(Scope::from_root) {
             let extensions = span.extensions();
             // The run is the whole file, and its first line says what there is to say of it.
@@ -133,6 +146,8 @@ fn wanted(field: &Field) -> bool {
 struct Visitor<'v> {
     words: &'v Words,
     into: &'v mut Map<String, Value>,
+    /// Texts are not cut.
+    whole: bool,
 }
 
 impl Visitor<'_> {
@@ -162,7 +177,7 @@ impl Visit for Visitor<'_> {
 
     fn record_str(&mut self, field: &Field, value: &str) {
         if wanted(field) {
-            let words = self.words.clean(value);
+            let words = if self.whole { self.words.clean(value) } else { self.words.short(value) };
             self.put(field, words);
         }
     }
@@ -177,7 +192,7 @@ impl Visit for Visitor<'_> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use tracing::{debug, info, info_span, warn};
+    use tracing::{debug, info, info_span, trace, warn};
     use tracing_subscriber::layer::SubscriberExt as _;
     use tracing_subscriber::registry::Registry;
 
@@ -236,6 +251,24 @@ mod tests {
         assert_eq!(lines[0]["message"], "the server said ***");
         assert_eq!(lines[0]["turn"]["label"], "a ***");
         assert!(lines[0]["body"].as_str().unwrap().contains("Bearer ***"), "{text}");
+    }
+
+    #[test]
+    fn whoever_is_told_of_does_not_decide_how_long_a_line_is() {
+        let dir = tempfile::tempdir().unwrap();
+        // The key lies across the place of the cut.
+        let long = format!("{}{KEY}{}", "é".repeat(LONGEST - 9), "é".repeat(5_000));
+        let lines = written(dir.path(), LogLevel::Trace, || {
+            info_span!("turn", label = long.as_str()).in_scope(|| {
+                warn!(reason = long.as_str(), "request given up");
+                trace!(body = long.as_str(), "received");
+            });
+        });
+        let count = |value: &Value| value.as_str().unwrap().chars().count();
+        let counts = [&lines[0]["reason"], &lines[0]["turn"]["label"], &lines[1]["body"]].map(count);
+        assert_eq!(counts, [LONGEST + 1, LONGEST + 1, LONGEST - 9 + 3 + 5_000]);
+        let text = std::fs::read_to_string(dir.path().join(LOG)).unwrap();
+        assert!(!text.contains("sk-do-not") && text.contains("***"));
     }
 
     #[test]

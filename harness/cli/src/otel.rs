@@ -111,15 +111,16 @@ impl HttpClient for Client {
 }
 
 async fn send(http: reqwest::Client, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-    let response = http.execute(reqwest::Request::try_from(request)?).await?;
+    // An error of this client repeats the address, and that may hold a password.
+    let response = http.execute(reqwest::Request::try_from(request)?).await.map_err(reqwest::Error::without_url)?;
     let mut answer = Response::builder().status(response.status());
     if let Some(headers) = answer.headers_mut() {
         headers.clone_from(response.headers());
     }
-    Ok(answer.body(response.bytes().await?)?)
+    Ok(answer.body(response.bytes().await.map_err(reqwest::Error::without_url)?)?)
 }
 
-/// Takes the key out of all words, and what steers a terminal, before they leave.
+/// Takes the key out of all words, and what steers a terminal, and cuts what is long, before they leave.
 #[derive(Debug)]
 struct Cleaned {
     inner: SpanExporter,
@@ -149,12 +150,12 @@ impl opentelemetry_sdk::trace::SpanExporter for Cleaned {
 
 impl Words {
     fn clean_span(&self, span: &mut SpanData) {
-        span.name = self.clean(&span.name).into();
+        span.name = self.short(&span.name).into();
         let events = span.events.events.iter_mut();
         let attributes = span.attributes.iter_mut();
         for attribute in attributes.chain(events.flat_map(|event| &mut event.attributes)) {
             let Value::String(text) = &attribute.value else { continue };
-            let text = self.clean(text.as_str());
+            let text = self.short(text.as_str());
             attribute.value = if attribute.key.as_str() == FINISH_REASONS {
                 Value::Array(Array::String(vec![text.into()]))
             } else {
@@ -162,10 +163,10 @@ impl Words {
             };
         }
         for event in &mut span.events.events {
-            event.name = self.clean(&event.name).into();
+            event.name = self.short(&event.name).into();
         }
         if let Status::Error { description } = &mut span.status {
-            *description = self.clean(description).into();
+            *description = self.short(description).into();
         }
     }
 }

@@ -503,7 +503,13 @@ pub fn endpoint(args: &RunArgs, experiment: &Experiment, needed: bool) -> anyhow
     let key_file = key::file(args, experiment);
     let api_key_env = key::variable(section, key_file)?;
     let id = described.as_ref().map_or("", |profile| &*profile.id);
-    let written = [("the base URL", &*base_url), ("the name of the model", &*model), ("the id of the profile", id)];
+    let name = args.name.as_ref().or(experiment.name.as_ref()).map_or("", String::as_str);
+    let written = [
+        ("the base URL", &*base_url),
+        ("the name of the model", &*model),
+        ("the id of the profile", id),
+        ("the name of the run", name),
+    ];
     key::refuse_in(key::read(key_file, api_key_env.as_deref())?.as_ref(), &written)?;
     check_base_url(&base_url).or_exit(Exit::Usage)?;
     if let Some(profile) = described.as_ref().filter(|profile| profile.model != model) {

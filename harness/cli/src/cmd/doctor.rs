@@ -22,6 +22,7 @@ use crate::args::{DoctorArgs, RunArgs, seconds};
 use crate::exit::{Exit, OrExit as _, expected};
 use crate::experiment::{EndpointSection, Experiment};
 use crate::fit::{fits, why_not};
+use crate::key;
 use crate::print::{print_out, say};
 use crate::setup::{endpoint, load_dataset, transport};
 
@@ -113,6 +114,8 @@ fn named_endpoint(args: &DoctorArgs) -> anyhow::Result<EndpointInfo> {
         expected(Exit::Usage, message)
     })?;
     if let Some(id) = &args.id {
+        let key = key::of(&found, args.api_key_file.as_deref())?;
+        key::refuse_in(key.as_ref(), &[("the id of the profile", id.as_str())])?;
         found.profile.id.clone_from(id);
     }
     Ok(found)

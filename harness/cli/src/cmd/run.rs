@@ -113,8 +113,9 @@ fn new_run_path(manifest: &Manifest) -> PathBuf {
 
 /// Works on a run while its log and whoever else was named listen.
 async fn execute(registry: &Registry, args: &RunArgs, dir: RunDir, run: Run) -> anyhow::Result<Exit> {
-    let key_of = |endpoint| key::of(endpoint, run.key_file.as_deref());
-    let key = run.manifest.endpoint.as_ref().map(key_of).transpose()?.flatten();
+    // Where nothing is sent no key is needed, its file may be elsewhere, and what is stored does not hold it.
+    let asked = run.manifest.endpoint.as_ref().filter(|_| args.replay.is_none() && !args.offline);
+    let key = asked.map(|endpoint| key::of(endpoint, run.key_file.as_deref())).transpose()?.flatten();
     let observed = observe(&args.observe, dir.path(), key)?;
     let exit = work_on(registry, args, dir, run).await;
     match &exit {

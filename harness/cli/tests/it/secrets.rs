@@ -229,8 +229,11 @@ fn a_key_in_the_wrong_place_is_refused_before_anything_is_written() {
     let with_key = format!("http://127.0.0.1:9/{}/v1", escaped(KEY).swap_remove(4));
     let good = "http://127.0.0.1:9/v1";
     let run = ["run", "-d", &atlas, "-s", "bm25-llm", "-n", "50", "--out", "a"];
+    let named = [&run[..], &["--name", KEY]].concat();
     let mut said = String::new();
     for (base_url, model, args, words) in [
+        (good, "m", &named[..], "the name of the run holds the API key"),
+        (good, "m", &["doctor", "--id", KEY][..], "the id of the profile holds the API key"),
         (good, KEY, &run[..], "the name of the model holds the API key"),
         (with_key.as_str(), "m", &run[..], "the base URL holds the API key"),
         (with_key.as_str(), "m", &["doctor"][..], "the base URL holds the API key"),
@@ -288,6 +291,10 @@ fn a_key_file_is_its_owners_alone_and_named_nowhere() {
     fs::write(&path, &bytes[..bytes.len() - 40]).unwrap();
     let (code, err) = run(&["run", "--resume", "a"]);
     assert!(code == 0 && err.contains("needs --api-key-file again"), "{err}");
+    // A recording needs no key, wherever its file is.
+    fs::remove_file(&file).unwrap();
+    let (code, err) = run(&[&plan[..], &["--out", "c", "-c", "e.toml", "--replay", "b"]].concat());
+    assert_eq!(code, 0, "{err}");
 }
 
 #[test]
