@@ -71,7 +71,7 @@ def plan_of(episodes):
 def write_experiment(folder, episodes, in_flight):
     repeats, sample = plan_of(episodes)
     (folder / "profile.toml").write_text(
-        f'version = 1\nid = "soak"\nmodel = "mock"\nconcurrency = {in_flight}\n', encoding="utf-8")
+        f'version = 1\nid = "soak"\nmodel = "mock"\nconcurrency = {in_flight}\nadaptive = false\n', encoding="utf-8")
     lines = ['name = "soak"', f"dataset = {json.dumps(str(DATASET))}", f"sizes = {SIZES}", 'queries = "scaling"',
              f"repeats = {repeats}"]
     if sample is not None:
@@ -237,7 +237,7 @@ def check_episodes(run, violations):
 
 
 def check_store(run, violations):
-    """Attempts that the run recorded, failed ones and all."""
+    """Attempts that the run recorded, failed ones and all, and the tokens of answers that could not be used."""
     attempts = failed = answers = 0
     kinds, open_keys = collections.Counter(), set()
     for line in read_lines(run / "responses.jsonl"):
@@ -272,17 +272,17 @@ def check_store(run, violations):
     say(f"attempts: {attempts:,} recorded, {failed:,} failed; {answers:,} answers kept")
     for name, count in kinds.most_common():
         say(f"  {count:>8,}  {name}")
-    return attempts
+    return attempts, finish.get("wasted_tokens", 0)
 
 
-def check_log(log, attempts, in_flight, violations):
-    """The server's own word on the same."""
-    requests = struck = most = wasted = wasted_bytes = 0
+def check_log(log, attempts, counted, in_flight, violations):
+    """The server's own word on the same; `counted` are the tokens of answers that could not be used."""
+    requests = struck = most = wasted = wasted_tokens = 0
     faults = collections.Counter()
     script = SCRIPT.read_text(encoding="utf-8")
     names = set(re.findall(r'name = "([^"]+)"', script))
-    # The model had answered, and nobody could use it.
-    spoilt = set(re.findall(r'name = "([^"]+)".*(?:damage = \{.*after|shape\.choices)', script))
+    # The model had answered, and nobody could use it. Of an answer that was cut nobody can read what it used either.
+    cut, useless = (set(re.findall(r'name = "([^"]+)".*' + what, script)) for what in (r"damage = \{.*after", r"shape\.choices"))
     for entry in read_lines(log):
         if not entry["path"].endswith("/chat/completions"):
             violations.append(f"a request to {entry['path']}")
@@ -291,16 +291,17 @@ def check_log(log, attempts, in_flight, violations):
         most = max(most, entry["in_flight"])
         faults.update(entry["faults"])
         struck += bool(entry["faults"])
-        if entry["status"] == 200 and spoilt.intersection(entry["faults"]):
+        if entry["status"] == 200 and (cut | useless).intersection(entry["faults"]):
             wasted += 1
-            wasted_bytes += entry["bytes"]
+            wasted_tokens += 0 if cut.intersection(entry["faults"]) else entry["tokens"] or 0
         if entry["rules"]:
             violations.append(f"the server applied rules that the script does not have: {entry['rules']}")
     share = struck / requests if requests else 0.0
     say(f"server: {requests:,} requests, {100 * share:.1f} % met a fault, at most {most} in flight of {in_flight}")
     say("  " + ", ".join(f"{name} {count:,}" for name, count in faults.most_common()))
-    say(f"wasted: {wasted:,} answers of the model came and could not be used, {wasted_bytes:,} bytes arrived of them; toolgauge "
-        "counts their attempts, not their tokens")
+    say(f"wasted: {wasted:,} answers of the model came and could not be used; those that came whole say {wasted_tokens:,} tokens")
+    if counted != wasted_tokens:
+        violations.append(f"the manifest says {counted:,} wasted tokens, the server {wasted_tokens:,}")
     if requests != attempts:
         violations.append(f"{attempts:,} attempts are recorded, {requests:,} requests came")
     if requests >= 5_000 and abs(share - SHARE) > SHARE_TOLERANCE:
@@ -340,7 +341,7 @@ def soak(folder, args, violations):
     if planned < args.episodes:
         violations.append(f"{planned} episodes are planned, {args.episodes} were asked for")
     check_episodes(run, violations)
-    check_log(log, check_store(run, violations), args.in_flight, violations)
+    check_log(log, *check_store(run, violations), args.in_flight, violations)
     # The report that follows reads everything at once, which is another matter.
     words, problem = flatness([sample for sample in samples if sample[2] < planned], args.growth)
     say(words)

@@ -124,6 +124,7 @@ impl Gateway {
         let GatewayParts { transport, store, cassettes, profile, policy, caps, price } = parts;
         let scheduler = Scheduler::new(&Limits {
             concurrency: profile.concurrency,
+            adaptive: profile.adaptive,
             requests_per_minute: profile.requests_per_minute,
             tokens_per_minute: profile.tokens_per_minute,
             max_time: caps.max_time,

@@ -33,6 +33,8 @@ pub struct Entry {
     pub faults: Vec<String>,
     /// Rules of the dialect that refused or changed something.
     pub rules: Vec<String>,
+    /// Prompt and answer, as the answer of the model reports them; None if there was no such answer or it reports nothing.
+    pub tokens: Option<u64>,
     /// None if no status was sent.
     pub status: Option<u16>,
     /// Of the body, handed to the connection.
@@ -128,6 +130,7 @@ impl Log {
             attempt: 0,
             faults: Vec::new(),
             rules: Vec::new(),
+            tokens: None,
             status: None,
             bytes: 0,
             in_flight,

@@ -168,6 +168,7 @@ impl Server {
             ApiPath::Chat => {
                 let answer = answer::chat(*behaviour, dialect, &shape, *seed, asked).await?;
                 answer.rules.iter().for_each(|rule| ticket.ruled(rule));
+                ticket.note(|entry| entry.tokens = answer.body["usage"]["total_tokens"].as_u64());
                 Ok(chat(&answer.body, &shape, asked))
             }
         }

@@ -44,13 +44,11 @@ pub fn variable(section: &EndpointSection, file: Option<&Path>) -> anyhow::Resul
 
 /// The key itself, if there is one.
 pub fn read(file: Option<&Path>, variable: Option<&str>) -> anyhow::Result<Option<Secret>> {
-    match file {
-        Some(file) => from_file(file).map(Some),
-        None => {
-            let key = variable.and_then(|name| std::env::var(name).ok()).map(|key| Secret::new(&key));
-            Ok(key.filter(|key| !key.is_empty()))
-        }
+    if let Some(file) = file {
+        return from_file(file).map(Some);
     }
+    let key = variable.and_then(|name| std::env::var(name).ok()).map(|key| Secret::new(&key));
+    Ok(key.filter(|key| !key.is_empty()))
 }
 
 /// The key of a run's endpoint: to be sent with its requests, and to show in nothing else. A scripted model has none.
@@ -152,9 +150,8 @@ mod tests {
             let error = with(b"sk-12345678", mode).unwrap_err();
             assert!(error.contains(&format!("(mode {mode:o}); run: chmod 600 ")) && !error.contains("sk-1"), "{error}");
         }
-        for (text, problem) in
-            [(&b" \n"[..], "is empty"), (&[0xff; 9][..], "UTF-8"), (&[b'a'; 17 << 10][..], "too long")]
-        {
+        let long = vec![b'a'; 17 << 10];
+        for (text, problem) in [(&b" \n"[..], "is empty"), (&[0xff; 9][..], "UTF-8"), (&long[..], "too long")] {
             let error = with(text, 0o600).unwrap_err();
             assert!(error.contains(problem), "{error}");
         }

@@ -257,7 +257,7 @@ pub(super) fn will_not_run(facts: &Facts, profile: &Profile) -> Vec<String> {
 }
 
 /// Keys in the order of the file.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 20] = [
     "version",
     "id",
     "model",
@@ -270,6 +270,7 @@ const KEYS: [&str; 19] = [
     "omit_temperature",
     "tool_name_rule",
     "concurrency",
+    "adaptive",
     "requests_per_minute",
     "tokens_per_minute",
     "stream_usage",
@@ -287,6 +288,7 @@ pub fn annotated(profile: &Profile, notes: &BTreeMap<&'static str, String>, aske
     // Defaults that a profile does not mention are worth seeing here.
     table.entry("output_limit").or_insert_with(|| profile.output_limit.as_str().into());
     table.entry("omit_temperature").or_insert_with(|| profile.omit_temperature.into());
+    table.entry("adaptive").or_insert_with(|| profile.adaptive.into());
     table.entry("max_schema_probes").or_insert_with(|| profile.max_schema_probes.into());
     let when = profile.tested.as_ref().map_or("", |tested| tested.at.as_str());
     let mut text = format!(

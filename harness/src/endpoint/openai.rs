@@ -25,6 +25,8 @@ use crate::clock::Stopwatch;
 /// Largest body that is read.
 const MAX_BODY_BYTES: usize = 16 << 20;
 const MAX_RETRY_AFTER_MS: u64 = 10 * 60 * 1_000;
+/// The longest quotas are those of a day. What asks for more is no time, and taken at its word it would end a run.
+const ABSURD_RETRY_AFTER_MS: f64 = 24.0 * 60.0 * 60.0 * 1e3;
 
 /// Where the endpoint is and how to get in.
 #[derive(Clone)]
@@ -272,7 +274,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 /// `Retry-After` in seconds or as a date (RFC 9110), or the finer `retry-after-ms`; bounded. `None` if it is nonsense.
 fn retry_after_ms(headers: &HeaderMap, now: Timestamp) -> Option<u64> {
     let bounded = |ms: f64| {
-        (ms >= 0.0).then(|| {
+        (0.0..=ABSURD_RETRY_AFTER_MS).contains(&ms).then(|| {
             // In range after `min`; a fraction of a millisecond is nothing.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let ms = ms.min(MAX_RETRY_AFTER_MS as f64) as u64;
@@ -342,14 +344,16 @@ mod tests {
             ("7", Some(7_000)),
             (" 1.5", Some(1_500)),
             ("86400", Some(600_000)),
-            ("1e300", Some(600_000)),
+            ("86401", None),
+            ("1e300", None),
             ("-1", None),
             ("NaN", None),
             ("soon", None),
             ("", None),
             ("Wed, 10 Jan 2024 10:35:00 GMT", Some(15_000)),
             ("Wed, 10 Jan 2024 10:34:00 GMT", Some(0)),
-            ("Fri, 10 Jan 2025 10:34:00 GMT", Some(600_000)),
+            ("Thu, 11 Jan 2024 10:34:00 GMT", Some(600_000)),
+            ("Fri, 10 Jan 2025 10:34:00 GMT", None),
         ] {
             assert_eq!(read("retry-after", text), expected, "{text:?}");
         }

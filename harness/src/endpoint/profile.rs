@@ -106,6 +106,10 @@ pub struct Profile {
     /// Requests in flight at once, at most.
     #[serde(default = "default_concurrency", deserialize_with = "positive")]
     pub concurrency: usize,
+    /// Whether fewer are in flight while the endpoint has too much to do. Where it refuses for reasons that fewer do not cure,
+    /// `false` keeps to `concurrency`.
+    #[serde(default = "default_adaptive", skip_serializing_if = "is_default_adaptive")]
+    pub adaptive: bool,
     /// Requests that may be sent per minute; without a limit if absent.
     #[serde(default, deserialize_with = "some_positive", skip_serializing_if = "Option::is_none")]
     pub requests_per_minute: Option<u64>,
@@ -155,6 +159,7 @@ impl Profile {
             omit_temperature: false,
             tool_name_rule: NameRule::Openai,
             concurrency: default_concurrency(),
+            adaptive: default_adaptive(),
             requests_per_minute: None,
             tokens_per_minute: None,
             stream_usage: None,
@@ -216,6 +221,7 @@ impl Profile {
     /// answer, unlike all else here.
     pub fn at_the_pace_of(&mut self, other: &Self) {
         self.concurrency = other.concurrency;
+        self.adaptive = other.adaptive;
         self.requests_per_minute = other.requests_per_minute;
         self.tokens_per_minute = other.tokens_per_minute;
     }
@@ -245,6 +251,15 @@ fn default_output() -> u32 {
 
 fn default_concurrency() -> usize {
     4
+}
+
+fn default_adaptive() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default_adaptive(adaptive: &bool) -> bool {
+    *adaptive == default_adaptive()
 }
 
 fn default_schema_probes() -> u32 {

@@ -31,6 +31,8 @@ const TOLERANCE: f64 = 2.0;
 #[derive(Debug)]
 pub(super) struct Adaptive {
     limit: usize,
+    /// No decrease goes below it.
+    floor: usize,
     ceiling: usize,
     /// Rises with every decrease.
     round: u64,
@@ -57,6 +59,7 @@ impl Adaptive {
         let ceiling = ceiling.max(1);
         Self {
             limit: START.min(ceiling),
+            floor: 1,
             ceiling,
             round: 0,
             answers: 0,
@@ -64,6 +67,16 @@ impl Adaptive {
             caution: 1,
             paces: BTreeMap::new(),
         }
+    }
+
+    /// Never anything but `limit`; 0 counts as 1.
+    pub(super) fn fixed(limit: usize) -> Self {
+        let limit = limit.max(1);
+        Self { limit, floor: limit, ..Self::new(limit) }
+    }
+
+    pub(super) fn is_fixed(&self) -> bool {
+        self.floor == self.ceiling
     }
 
     /// At least 1.
@@ -110,14 +123,14 @@ impl Adaptive {
 
     /// Begins anew after an outage, as TCP does after a pause (RFC 5681).
     pub(super) fn restart(&mut self) {
-        self.limit = self.limit.min(START);
+        self.limit = self.limit.min(START).max(self.floor);
         self.begin_round();
     }
 
     fn decrease(&mut self) {
         self.caution = if self.limit == self.wall { (2 * self.caution).min(MOST_CAUTION) } else { 1 };
         self.wall = self.limit;
-        self.limit = (self.limit / 2).max(1);
+        self.limit = (self.limit / 2).max(self.floor);
         self.begin_round();
     }
 
@@ -169,6 +182,17 @@ mod tests {
         }
         assert_eq!(limits, [4, 5, 6, 7, 7, 7, 7]);
         assert_eq!([0, 1, 3].map(|ceiling| Adaptive::new(ceiling).limit()), [1, 1, 3]);
+    }
+
+    #[test]
+    fn a_fixed_limit_stays_whatever_happens() {
+        let mut adaptive = Adaptive::fixed(9);
+        for _ in 0..4 {
+            adaptive.overloaded(adaptive.round());
+            window(&mut adaptive, SECOND);
+        }
+        adaptive.restart();
+        assert_eq!((adaptive.limit(), Adaptive::fixed(0).limit()), (9, 1));
     }
 
     #[test]

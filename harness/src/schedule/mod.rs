@@ -36,6 +36,8 @@ const SERVED_PER_REPETITION: u64 = 10;
 pub struct Limits {
     /// Requests in flight at most.
     pub concurrency: usize,
+    /// Fewer while the endpoint has too much to do.
+    pub adaptive: bool,
     pub requests_per_minute: Option<u64>,
     /// Prompt and answer together.
     pub tokens_per_minute: Option<u64>,
@@ -169,7 +171,11 @@ impl Scheduler {
             head: tokio::sync::Mutex::new(()),
             changed: Notify::new(),
             state: Mutex::new(State {
-                adaptive: Adaptive::new(limits.concurrency),
+                adaptive: if limits.adaptive {
+                    Adaptive::new(limits.concurrency)
+                } else {
+                    Adaptive::fixed(limits.concurrency)
+                },
                 in_flight: 0,
                 most_in_flight: 0,
                 requests: bucket(limits.requests_per_minute),
@@ -331,7 +337,9 @@ impl State {
                 // What is refused to a single request is no matter of how many.
                 let alone = self.adaptive.limit() == 1 && self.adaptive.round() == round;
                 self.adaptive.overloaded(round);
-                if alone || asks || retry_after > LONGEST_PAUSE {
+                if self.adaptive.is_fixed() && !asks {
+                    (self.breaker.failed(request, asks, retry_after, now), what)
+                } else if alone || asks || retry_after > LONGEST_PAUSE {
                     (self.breaker.refused(request, asks, retry_after, now), what)
                 } else {
                     return;

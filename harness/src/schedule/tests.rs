@@ -13,6 +13,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 const FREE: Limits = Limits {
     concurrency: 64,
+    adaptive: true,
     requests_per_minute: None,
     tokens_per_minute: None,
     max_time: None,
@@ -378,6 +379,7 @@ proptest! {
     fn nobody_waits_for_ever(
         callers in prop::collection::vec(prop::collection::vec((fate(), 0_u64..3_000, 0_u64..5_000), 1..12), 1..40),
         concurrency in 0_usize..20,
+        adaptive in prop::bool::ANY,
         requests_per_minute in prop::option::of(1_u64..2_000),
         tokens_per_minute in prop::option::of(1_000_u64..200_000),
         max_time in prop::option::of(1_u64..5_000),
@@ -386,6 +388,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let limits = Limits {
             concurrency,
+            adaptive,
             requests_per_minute,
             tokens_per_minute,
             max_time: max_time.map(Duration::from_secs),

@@ -137,7 +137,9 @@ fn shapes(events: &[Value]) -> String {
     let field = |(name, kinds): &(&str, BTreeSet<&str>)| {
         format!("\n  {name}: {}", kinds.iter().copied().collect::<Vec<_>>().join(" | "))
     };
-    order.iter().map(|name| format!("{name}{}\n", fields[name].iter().map(field).collect::<String>())).collect()
+    let lines =
+        order.iter().map(|name| (*name).to_owned() + &fields[name].iter().map(field).collect::<String>() + "\n");
+    lines.collect()
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn refusals_and_redirects_do_not_show_the_key() {
         let (code, printed) = gauge(dir.path(), &server.base_url, &args);
         assert_eq!(code, 4, "{printed}");
         let (_, examined) = gauge(dir.path(), &server.base_url, &["doctor", "--record", out]);
-        said += &format!("{printed}{examined}");
+        said.extend([printed, examined]);
     }
     assert!(said.contains("***"), "{said}");
     assert_no_trace(dir.path(), said);
@@ -243,7 +243,7 @@ fn a_key_in_the_wrong_place_is_refused_before_anything_is_written() {
         command.env("OPENAI_BASE_URL", base_url).env("TOOLGAUGE_MODEL", model).env("OPENAI_API_KEY", KEY);
         let (code, out, err) = outcome(&command.args(args).output().unwrap());
         assert!(code == 2 && err.contains(words), "{code}: {err}");
-        said += &format!("{out}{err}");
+        said.extend([out, err]);
     }
     assert!(files(dir.path()).is_empty());
     assert_no_trace(dir.path(), said);
