@@ -89,6 +89,7 @@ fn concurrency(facts: &Facts, profile: &mut Profile, notes: &mut Written<'_>) {
         None => "requests in flight at most; a choice, not tested".to_owned(),
     };
     notes.add("concurrency", facts.two_at_once.is_some(), note);
+    notes.add("adaptive", false, "fewer in flight while the endpoint has too much to do; a choice, not tested");
     let rates =
         [("requests_per_minute", profile.requests_per_minute), ("tokens_per_minute", profile.tokens_per_minute)];
     for (key, rate) in rates {
